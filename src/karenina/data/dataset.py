@@ -1,0 +1,169 @@
+"""A data set: factors of variation, and a way to turn factor rows into images."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from karenina.data.factors import FactorBox, FactorGrid, Fixed
+
+# Factor rows (n, k) that have been checked, and a generator for data sets with chance in them -> uint8 (n, c, h, w).
+Render = Callable[[NDArray, np.random.Generator], NDArray[np.uint8]]
+
+
+class DataSet:
+    """Images made from factor rows, by a renderer or by looking them up in a file.
+
+    >>> import karenina, numpy as np
+    >>> data = karenina.load("blobs")
+    >>> images, factors = data.sample(64, np.random.default_rng(0))
+    >>> images.shape, images.dtype, factors.shape
+    ((64, 1, 16, 16), dtype('uint8'), (64, 4))
+
+    Attributes: `name`; `factors`, a FactorGrid or FactorBox; `factor_names`; `factor_sizes` (None for a continuous
+    factor); `image_shape` (channels, height, width); `source`, "rendered" or the official file that is read;
+    `stochastic`, whether the same factor row can give different images; `labelled`; `len(data)`, the number of
+    factor combinations.
+    """
+
+    labelled = True
+
+    def __init__(
+        self,
+        name: str,
+        factors: FactorGrid | FactorBox,
+        image_shape: tuple[int, int, int],
+        render: Render,
+        *,
+        source: str = "rendered",
+        stochastic: bool = False,
+        size: int | None = None,
+    ):
+        self.name = name
+        self.factors = factors
+        self.image_shape = image_shape
+        self.source = source
+        self.stochastic = stochastic
+        self._render = render
+        self._size = size
+
+    @property
+    def factor_names(self) -> tuple[str, ...]:
+        return self.factors.names
+
+    @property
+    def factor_sizes(self) -> tuple[int | None, ...]:
+        return self.factors.sizes
+
+    def __len__(self) -> int:
+        if isinstance(self.factors, FactorGrid):
+            return len(self.factors)
+        if self._size is None:
+            raise TypeError(f"{self.name} has continuous factors, so it has no length")
+        return self._size
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(
+            f"{name} {size or 'continuous'}" for name, size in zip(self.factor_names, self.factor_sizes)
+        )
+        c, h, w = self.image_shape
+        return f"<{self.name}: {c}x{h}x{w} images; {sizes or 'no factors'}; {self.source}>"
+
+    def images(self, factors: ArrayLike, rng: np.random.Generator | int | None = None) -> NDArray[np.uint8]:
+        """The images (n, c, h, w) of factor rows (n, k). `rng` decides what is left to chance (default: seed 0)."""
+        rows = self.factors.check(factors)
+        return self._render(rows, np.random.default_rng(0 if rng is None else rng))
+
+    def sample(
+        self, n: int, rng: np.random.Generator | int, fixed: Fixed | None = None
+    ) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+        """n random images (n, c, h, w) and their factor rows (n, k), uniform with replacement."""
+        rng = np.random.default_rng(rng)
+        rows = self.factors.sample(n, rng, fixed)
+        return self._render(rows, rng), rows
+
+    def at(self, index: ArrayLike, rng: np.random.Generator | int | None = None) -> NDArray[np.uint8]:
+        """The images of flat indices (n,) in 0..len(data)-1."""
+        if not isinstance(self.factors, FactorGrid):
+            raise ValueError(f"{self.name} has continuous factors: use images(factors) instead of at(index)")
+        return self.images(self.factors.rows(index), rng)
+
+
+class TableDataSet(DataSet):
+    """Images with a table of factors, one row each, in no particular grid; or with no factors at all.
+
+    `sample` draws images; `images(factors)` gives for each row one of the images that carry exactly these factors.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        names: tuple[str, ...],
+        table: NDArray,
+        image_shape: tuple[int, int, int],
+        fetch: Callable[[NDArray[np.int64]], NDArray[np.uint8]],
+        *,
+        source: str,
+    ):
+        if table.ndim != 2 or table.shape[1] != len(names):
+            raise ValueError(f"a factor table of shape {table.shape} does not fit the factor names {names}")
+        if len(table) == 0:
+            raise ValueError(f"{name} holds no images")
+        self.labelled = bool(names)
+        self.table = table
+        self._fetch = fetch
+        self._rows_of: dict[bytes, NDArray[np.int64]] | None = None
+        low = tuple(table.min(axis=0).tolist()) if names else ()
+        high = tuple(table.max(axis=0).tolist()) if names else ()
+        super().__init__(
+            name, FactorBox(names, low, high), image_shape, self._lookup, source=source, size=len(table)
+        )
+
+    @property
+    def factor_sizes(self) -> tuple[int | None, ...]:
+        """The number of values of each whole-number factor; None for a factor of floats."""
+        if self.table.dtype.kind == "f":
+            whole = (self.table == np.round(self.table)).all(axis=0)
+        else:
+            whole = np.ones(self.table.shape[1], bool)
+        return tuple(len(np.unique(column)) if ok else None for column, ok in zip(self.table.T, whole))
+
+    def sample(
+        self, n: int, rng: np.random.Generator | int, fixed: Fixed | None = None
+    ) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+        rng = np.random.default_rng(rng)
+        candidates = np.arange(len(self.table))
+        for name, value in (fixed or {}).items():
+            column = self.factor_names.index(name) if name in self.factor_names else None
+            if column is None or np.ndim(value):
+                raise ValueError(
+                    f"cannot fix {name!r} at {value!r}; the factors are {', '.join(self.factor_names) or '(none)'}, one value each"
+                )
+            candidates = candidates[self.table[candidates, column] == value]
+        if len(candidates) == 0:
+            raise ValueError(f"{self.name} has no image with {fixed}")
+        index = candidates[rng.integers(0, len(candidates), n)]
+        return self._fetch(index), self.table[index]
+
+    def at(self, index: ArrayLike, rng: np.random.Generator | int | None = None) -> NDArray[np.uint8]:
+        flat = np.atleast_1d(np.asarray(index))
+        if flat.dtype.kind not in "iu" or (flat.size and (flat.min() < 0 or flat.max() >= len(self))):
+            raise ValueError(f"indices must be whole numbers in 0..{len(self) - 1}")
+        return self._fetch(flat)
+
+    def _lookup(self, rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
+        if not self.labelled:
+            raise ValueError(f"{self.name} has no factors: use sample(n, rng) or at(index)")
+        if self._rows_of is None:
+            order: dict[bytes, list[int]] = {}
+            for i, row in enumerate(np.ascontiguousarray(self.table, dtype=np.float64)):
+                order.setdefault(row.tobytes(), []).append(i)
+            self._rows_of = {key: np.array(value) for key, value in order.items()}
+        index = np.empty(len(rows), np.int64)
+        for i, row in enumerate(np.ascontiguousarray(rows, dtype=np.float64)):
+            found = self._rows_of.get(row.tobytes())
+            if found is None:
+                raise ValueError(f"{self.name} has no image with the factors {row.tolist()}")
+            index[i] = found[rng.integers(len(found))]
+        return self._fetch(index)

@@ -1,0 +1,100 @@
+"""What every metric does first: check its two arrays, and say clearly what is wrong with them."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Checked codes and factors. Constant codes stay (they are dead); constant factors are gone.
+
+    codes: (n, d) float64. factors: (n, k) float64. continuous: (k,) bool. live: (d,) bool, codes that vary.
+    kept: (k,) positions of the remaining factors among those given. names: (k,) their names.
+    """
+
+    codes: NDArray[np.float64]
+    factors: NDArray[np.float64]
+    continuous: NDArray[np.bool_]
+    live: NDArray[np.bool_]
+    kept: NDArray[np.int64]
+    names: tuple[str, ...]
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The discrete factors as labels 0..size-1, continuous ones as -1: (n, k)."""
+        labels = np.full(self.factors.shape, -1, np.int64)
+        for j in np.flatnonzero(~self.continuous):
+            labels[:, j] = np.unique(self.factors[:, j], return_inverse=True)[1]
+        return labels
+
+
+def _matrix(value: ArrayLike, argument: str) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # a ragged list
+        raise ValueError(f"{argument} cannot be read as an array: {error}") from None
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise ValueError(f"{argument} has shape {array.shape}, expected (n, {'d' if argument == 'codes' else 'k'})")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{argument} must be numbers, got dtype {array.dtype}")
+    if array.shape[1] == 0:
+        raise ValueError(f"{argument} has shape {array.shape}: no columns")
+    array = array.astype(np.float64)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(f"{argument} of shape {array.shape} has {array[row, column]} at row {row}, column {column}")
+    return array
+
+
+def check(
+    codes: ArrayLike,
+    factors: ArrayLike,
+    continuous: bool | Sequence[bool] | None = None,
+    names: Sequence[str] | None = None,
+    *,
+    least: int = 2,
+) -> Inputs:
+    """Check (codes, factors) and decide which factors are continuous.
+
+    `continuous`: one bool, or one per factor. None: a factor of an integer array, or of whole numbers, is discrete;
+    any other float factor is continuous.
+    """
+    z = _matrix(codes, "codes")
+    v = _matrix(factors, "factors")
+    if len(z) != len(v):
+        raise ValueError(f"codes has {len(z)} rows (shape {z.shape}) and factors {len(v)} (shape {v.shape})")
+    if len(z) < least:
+        raise ValueError(f"codes and factors have {len(z)} rows, at least {least} are needed")
+    k = v.shape[1]
+    if continuous is None:
+        declared = np.array([bool((column != np.round(column)).any()) for column in v.T])
+    else:
+        declared = np.asarray(continuous)
+        if declared.dtype != bool or declared.shape not in [(), (k,)]:
+            raise ValueError(f"continuous must be True, False or {k} of them, got {continuous!r}")
+        declared = np.broadcast_to(declared, (k,)).copy()
+    labels = tuple(names) if names is not None else tuple(f"factor {j}" for j in range(k))
+    if len(labels) != k:
+        raise ValueError(f"{len(labels)} factor names for {k} factors: {labels}")
+    varies = v.min(axis=0) != v.max(axis=0)
+    if not varies.any():
+        raise ValueError(f"every factor is constant (factors has shape {v.shape}), so nothing can be measured")
+    if not varies.all():
+        gone = ", ".join(labels[j] for j in np.flatnonzero(~varies))
+        warnings.warn(f"dropped constant factors: {gone}", stacklevel=3)
+    kept = np.flatnonzero(varies)
+    return Inputs(
+        codes=z,
+        factors=v[:, kept],
+        continuous=declared[kept],
+        live=z.min(axis=0) != z.max(axis=0),
+        kept=kept,
+        names=tuple(labels[j] for j in kept),
+    )
