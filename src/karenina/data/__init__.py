@@ -1,15 +1,21 @@
-"""Data sets: a name or the user's files -> images for factor rows."""
+"""Data sets: a name or the user's files -> images for factor rows.
+
+>>> from karenina.data import load
+>>> load("blobs")
+<blobs: 1x16x16 images; background 8, x 8, y 8, radius 6; rendered>
+"""
 
 import difflib
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from karenina.data.dataset import DataSet, TableDataSet
 from karenina.data.factors import FactorBox, FactorGrid
 
-__all__ = ["DataSet", "FactorBox", "FactorGrid", "TableDataSet", "load", "names"]
+__all__ = ["DataSet", "Entry", "FactorBox", "FactorGrid", "TableDataSet", "catalogue", "load", "names"]
 
 
 def _blobs(data_dir: Path | None) -> DataSet:
@@ -18,21 +24,140 @@ def _blobs(data_dir: Path | None) -> DataSet:
     return blobs()
 
 
+def _dsprites(data_dir: Path | None) -> DataSet:
+    from karenina.data.dsprites import dsprites
+    from karenina.data.official import dsprites_file
+
+    return (data_dir and dsprites_file(data_dir)) or dsprites()
+
+
+def _color_dsprites(data_dir: Path | None) -> DataSet:
+    from karenina.data.dsprites import color_dsprites
+
+    return color_dsprites(_dsprites(data_dir))
+
+
+def _noisy_dsprites(data_dir: Path | None) -> DataSet:
+    from karenina.data.dsprites import noisy_dsprites
+
+    return noisy_dsprites(_dsprites(data_dir))
+
+
+def _scream_dsprites(data_dir: Path | None, painting: str | os.PathLike[str] | None = None) -> DataSet:
+    from karenina.data.dsprites import load_painting, scream_dsprites
+
+    canvas = load_painting(data_dir, Path(painting) if painting else None)
+    return scream_dsprites(_dsprites(data_dir), canvas)
+
+
+def _shapes3d(data_dir: Path | None) -> DataSet:
+    from karenina.data.official import shapes3d_file
+    from karenina.data.shapes3d import shapes3d
+
+    return (data_dir and shapes3d_file(data_dir)) or shapes3d()
+
+
+def _teapots(data_dir: Path | None, gap: str | None = None) -> DataSet:
+    from karenina.data.teapots import teapots
+
+    return teapots(gap)
+
+
+def _smallnorb(data_dir: Path | None) -> DataSet:
+    from karenina.data.official import smallnorb_file
+
+    return smallnorb_file(data_dir)
+
+
+def _cars3d(data_dir: Path | None) -> DataSet:
+    from karenina.data.official import cars3d_file
+
+    return cars3d_file(data_dir)
+
+
+def _mpi3d(version: str) -> Callable[[Path | None], DataSet]:
+    def load_version(data_dir: Path | None) -> DataSet:
+        from karenina.data.official import mpi3d_file
+
+        return mpi3d_file(data_dir, version)
+
+    return load_version
+
+
 # One line a data set: data_dir (a folder with official files, or None) and options -> the data set.
 REGISTRY: dict[str, Callable[..., DataSet]] = {
     "blobs": _blobs,
+    "dsprites": _dsprites,
+    "color_dsprites": _color_dsprites,
+    "noisy_dsprites": _noisy_dsprites,
+    "scream_dsprites": _scream_dsprites,
+    "shapes3d": _shapes3d,
+    "teapots": _teapots,
+    "smallnorb": _smallnorb,
+    "cars3d": _cars3d,
+    "mpi3d_toy": _mpi3d("toy"),
+    "mpi3d_realistic": _mpi3d("realistic"),
+    "mpi3d_real": _mpi3d("real"),
 }
 
 
 def names() -> tuple[str, ...]:
+    """The names that `load` knows."""
     return tuple(REGISTRY)
 
 
 def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | None = None, **options: Any) -> DataSet:
-    """A data set by name. See `karenina data list`."""
-    if name in REGISTRY:
+    """A data set by name, or from a folder of images, an .npz or an .h5 of your own.
+
+    name: one of `karenina data list`, or a path. data_dir: the folder with official files, by default the environment
+    variable KARENINA_DATA; an official file wins over our renderer, and `.source` says which it is.
+    options: of the data set, such as gap="exclude" (teapots), painting=PATH (scream_dsprites), or for a path size=64,
+    grey=True, factors_csv=PATH (see karenina.data.own).
+
+    >>> data = load("blobs")
+    >>> data.factor_names, data.factor_sizes, data.image_shape, len(data), data.source
+    (('background', 'x', 'y', 'radius'), (8, 8, 8, 6), (1, 16, 16), 3072, 'rendered')
+    """
+    if str(name) in REGISTRY:
         where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
-        return REGISTRY[str(name)](Path(where) if where else None, **options)
+        if where and not Path(where).is_dir():
+            raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
+        try:
+            return REGISTRY[str(name)](Path(where) if where else None, **options)
+        except TypeError as error:
+            if options and "unexpected keyword" in str(error):
+                raise ValueError(f"{name} has no option {', '.join(map(repr, options))}") from None
+            raise
+    if Path(name).exists():
+        from karenina.data.own import open_own
+
+        return open_own(Path(name), **options)
     close = difflib.get_close_matches(str(name), REGISTRY, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    raise ValueError(f"no data set {str(name)!r}{hint} Known: {', '.join(REGISTRY)}")
+    hint = f"did you mean {close[0]}? Known" if close else "known"
+    raise ValueError(f"no data set and no file {str(name)!r}; {hint}: {', '.join(REGISTRY)}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of `karenina data list`."""
+
+    name: str
+    factors: str
+    images: str
+    source: str
+
+
+def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
+    """Every data set with what it holds, or with what is missing to load it."""
+    entries = []
+    for name in REGISTRY:
+        try:
+            data = load(name, data_dir=data_dir)
+        except ValueError as error:
+            entries.append(Entry(name, "", "", str(error)))
+            continue
+        factors = ", ".join(f"{f} {s or 'continuous'}" for f, s in zip(data.factor_names, data.factor_sizes))
+        shape = "x".join(map(str, data.image_shape))
+        count = "any number" if data.factors.continuous else f"{len(data):,}"
+        entries.append(Entry(name, factors, f"{count} of {shape}", data.source))
+    return entries

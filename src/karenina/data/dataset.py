@@ -64,9 +64,7 @@ class DataSet:
         return self._size
 
     def __repr__(self) -> str:
-        sizes = ", ".join(
-            f"{name} {size or 'continuous'}" for name, size in zip(self.factor_names, self.factor_sizes)
-        )
+        sizes = ", ".join(f"{name} {size or 'continuous'}" for name, size in zip(self.factor_names, self.factor_sizes))
         c, h, w = self.image_shape
         return f"<{self.name}: {c}x{h}x{w} images; {sizes or 'no factors'}; {self.source}>"
 
@@ -116,9 +114,7 @@ class TableDataSet(DataSet):
         self._rows_of: dict[bytes, NDArray[np.int64]] | None = None
         low = tuple(table.min(axis=0).tolist()) if names else ()
         high = tuple(table.max(axis=0).tolist()) if names else ()
-        super().__init__(
-            name, FactorBox(names, low, high), image_shape, self._lookup, source=source, size=len(table)
-        )
+        super().__init__(name, FactorBox(names, low, high), image_shape, self._lookup, source=source, size=len(table))
 
     @property
     def factor_sizes(self) -> tuple[int | None, ...]:
@@ -138,7 +134,7 @@ class TableDataSet(DataSet):
             column = self.factor_names.index(name) if name in self.factor_names else None
             if column is None or np.ndim(value):
                 raise ValueError(
-                    f"cannot fix {name!r} at {value!r}; the factors are {', '.join(self.factor_names) or '(none)'}, one value each"
+                    f"cannot fix {name!r} at {value!r}; expected one value of: {', '.join(self.factor_names) or '(none)'}"
                 )
             candidates = candidates[self.table[candidates, column] == value]
         if len(candidates) == 0:

@@ -18,7 +18,7 @@ def _check_width(rows: NDArray, names: tuple[str, ...]) -> NDArray:
         rows = rows[None]
     if rows.ndim != 2 or rows.shape[1] != len(names):
         raise ValueError(
-            f"factor rows have shape {rows.shape}, expected (n, {len(names)}) for the factors {', '.join(names) or '(none)'}"
+            f"factor rows have shape {rows.shape}, expected (n, {len(names)}) for {', '.join(names) or 'no factors'}"
         )
     return rows
 
