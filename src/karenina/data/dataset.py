@@ -134,7 +134,7 @@ class TableDataSet(DataSet):
             column = self.factor_names.index(name) if name in self.factor_names else None
             if column is None or np.ndim(value):
                 raise ValueError(
-                    f"cannot fix {name!r} at {value!r}; expected one value of: {', '.join(self.factor_names) or '(none)'}"
+                    f"cannot fix {name!r} at {value!r}; expected one value of {', '.join(self.factor_names) or 'none'}"
                 )
             candidates = candidates[self.table[candidates, column] == value]
         if len(candidates) == 0:

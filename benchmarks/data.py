@@ -1,0 +1,63 @@
+"""A random batch of 64 as a float tensor: ours against one image at a time, in the same run; time to load; memory.
+
+One process a data set. CPU time of one core; "load" is wall time from a fresh Python to the first image, the import of
+karenina included.
+"""
+
+import resource
+import subprocess
+import sys
+import time
+
+NAMES = ("blobs", "dsprites", "color_dsprites", "noisy_dsprites", "shapes3d", "teapots")
+FIRST_IMAGE = """
+import time; start = time.perf_counter()
+import karenina
+karenina.load({name!r}).sample(1, 0)
+print(time.perf_counter() - start)
+"""
+
+
+def peak_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(name: str) -> None:
+    load = float(subprocess.check_output([sys.executable, "-c", FIRST_IMAGE.format(name=name)]))
+
+    import numpy as np
+    import torch
+
+    import karenina
+
+    torch.set_num_threads(1)
+    before = peak_megabytes()
+    rng = np.random.default_rng(0)
+    data = karenina.load(name)
+
+    def batch() -> torch.Tensor:
+        images, _ = data.sample(64, rng)
+        return torch.from_numpy(images).float().div_(255)
+
+    def one_by_one() -> torch.Tensor:
+        rows = data.factors.sample(64, rng)
+        return torch.cat([torch.from_numpy(data.images(row, rng)).float().div_(255) for row in rows])
+
+    times: dict[str, list[float]] = {"batch": [], "one_by_one": []}
+    for call, repeats in ((batch, 200), (one_by_one, 10)):
+        call()
+        for _ in range(repeats):
+            start = time.process_time()
+            call()
+            times[call.__name__].append(time.process_time() - start)
+    ours, naive = (1000 * float(np.median(seconds)) for seconds in times.values())
+    print(f"{name:16}{load:8.2f}{ours:10.3f}{naive:14.2f}{naive / ours:9.1f}x{peak_megabytes() - before:8.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        measure(sys.argv[1])
+    else:
+        print(f"{'data set':16}{'load s':>8}{'batch ms':>10}{'one by one ms':>14}{'ratio':>10}{'MB':>8}", flush=True)
+        for name in NAMES:
+            subprocess.run([sys.executable, __file__, name], check=True)

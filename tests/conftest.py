@@ -1,0 +1,6 @@
+import os
+
+# One thread, before numpy is loaded: results must not depend on it, and small problems are faster with one.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+os.environ.pop("KARENINA_DATA", None)

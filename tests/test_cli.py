@@ -1,0 +1,73 @@
+"""The command line as a user meets it: in a process of its own."""
+
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+
+import karenina
+
+
+def run(*words, **options):
+    return subprocess.run(
+        [sys.executable, "-c", "from karenina.cli import main; main()", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+def test_help_and_version():
+    assert "data" in run("--help").stdout
+    assert run("--version").stdout.strip() == f"karenina {karenina.__version__}"
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['karenina', '--help']\n"
+        "from karenina.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "sys.exit(bool({'numpy', 'torch', 'pandas', 'matplotlib', 'sklearn'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_data_list_names_every_set():
+    listed = run("data", "list")
+    assert listed.returncode == 0
+    for name in karenina.data.names():
+        assert name in listed.stdout
+
+
+@pytest.mark.parametrize("name", ["blobs", "dsprites", "color_dsprites", "noisy_dsprites", "shapes3d", "teapots"])
+def test_data_show_draws_a_row_per_factor(name, tmp_path):
+    out = tmp_path / "sheet.png"
+    shown = run("data", "show", name, "--out", out, "--columns", 4)
+    assert shown.returncode == 0, shown.stderr
+    width, height = Image.open(out).size
+    factors = len(karenina.load(name).factor_names)
+    assert abs(height / factors - 96) < 40  # 0.8 inch a row at 120 dots an inch, and the title
+    assert width > 400
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["data", "show", "dsprite"], "did you mean dsprites?"),
+        (["data", "show", "no such thing at all"], "known: blobs"),
+        (["data", "show", "smallnorb"], "smallnorb"),
+        (["data", "get", "smallnorb"], "--data-dir"),
+        (["data", "show", "blobs", "--data-dir", "/no/such/folder"], "does not exist"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(words, message, tmp_path):
+    answer = run(*words, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert message in answer.stderr
+    assert answer.stderr.startswith("karenina: ")
+    assert "Traceback" not in answer.stderr
+    assert len(answer.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
