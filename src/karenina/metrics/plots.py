@@ -1,0 +1,88 @@
+"""Pictures of scores: relation matrices as heat maps and Hinton diagrams, and bars per property."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karenina._files import atomic
+from karenina.metrics.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe-Ito colours: told apart by colour-blind readers.
+COLOURS = {
+    "modularity": "#0072B2",
+    "compactness": "#E69F00",
+    "explicitness": "#009E73",
+    "holistic": "#CC79A7",
+    "independence": "#56B4E9",
+}
+
+
+def hinton(axis: "Axes", weights: NDArray[np.float64]) -> None:
+    """A Hinton diagram (DCI paper, figure 3): a square per entry of `weights` (rows, columns), its area the weight."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    top = np.nanmax(np.abs(weights), initial=0)
+    sides = np.sqrt(np.nan_to_num(np.abs(weights)) / top) * 0.92 if top > 0 else np.zeros_like(weights)
+    squares = [
+        Rectangle((j - side / 2, i - side / 2), side, side) for (i, j), side in np.ndenumerate(sides) if side > 0.01
+    ]
+    axis.add_collection(PatchCollection(squares, facecolor="#222222", edgecolor="none"))
+    axis.set(xlim=(-0.5, weights.shape[1] - 0.5), ylim=(weights.shape[0] - 0.5, -0.5), aspect="equal")
+    axis.set_facecolor("#f2f2f2")
+
+
+def _label(axis: "Axes", title: str, names: tuple[str, ...], columns: int) -> None:
+    axis.set_title(title, fontsize=9)
+    axis.set_yticks(range(len(names)), names, fontsize=7)
+    axis.set_xticks(range(columns), [str(j) for j in range(columns)], fontsize=6)
+    axis.set_xlabel("code", fontsize=7)
+    axis.tick_params(length=0)
+
+
+def plot_scores(table: Table, path: str | os.PathLike[str]) -> None:
+    """Draw a table of scores: bars per property, then every relation matrix (factors x codes). PNG, PDF or SVG."""
+    from matplotlib.figure import Figure
+
+    matrices = {name: result.matrix for name, result in table.items() if getattr(result, "matrix", None) is not None}
+    columns = 4
+    bars = [row for row in table.rows if np.isfinite(row.value)]
+    lines = -(-len(matrices) // columns)
+    k, d = next((matrix.shape for matrix in matrices.values()), (1, 1))
+    line_height = 0.9 + 2.7 * max(0.35, min(1.6, k / d))
+    bar_height = 0.8 + 0.2 * len(bars)
+    figure = Figure(figsize=(13, bar_height + lines * line_height), dpi=110, layout="constrained")
+    grid = figure.add_gridspec(1 + lines, columns, height_ratios=[bar_height] + [line_height] * lines)
+    _bars(figure.add_subplot(grid[0, :]), bars)
+    for i, (name, matrix) in enumerate(matrices.items()):
+        axis = figure.add_subplot(grid[1 + i // columns, i % columns])
+        if name.startswith("dci"):
+            hinton(axis, matrix)
+            _label(axis, f"{name}: importance", table.factor_names, matrix.shape[1])
+        else:
+            shown = axis.imshow(matrix, cmap="viridis", vmin=0, aspect="equal")
+            _label(axis, name, table.factor_names, matrix.shape[1])
+            figure.colorbar(shown, ax=axis, shrink=0.7).ax.tick_params(labelsize=6)
+    with atomic(path) as part:
+        figure.savefig(part)
+
+
+def _bars(axis: "Axes", rows: list[Any]) -> None:
+    order = list(COLOURS)
+    rows = sorted(rows, key=lambda row: order.index(row.property) if row.property in order else len(order))
+    positions = np.arange(len(rows))
+    values = np.array([row.value for row in rows])
+    spread = np.nan_to_num([row.std for row in rows])
+    colours = [COLOURS.get(row.property, "#777777") for row in rows]
+    axis.barh(positions, np.clip(values, 0, 1), xerr=spread if spread.any() else None, color=colours, height=0.75)
+    for position, value in zip(positions, values):
+        axis.text(min(max(value, 0), 1) + 0.01, position, f"{value:.2f}", va="center", fontsize=7)
+    axis.set_yticks(positions, [f"{row.metric}  ({row.property})" for row in rows], fontsize=7)
+    axis.set(xlim=(0, 1.08), ylim=(len(rows) - 0.4, -0.6))
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.set_title("Scores by property", fontsize=10, loc="left")

@@ -1,0 +1,164 @@
+"""The result of `karenina.score`: every metric, with its family, property, spread and time."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from karenina._files import atomic
+
+COLUMNS = ("metric", "family", "property", "value", "std", "seconds", "note")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: a metric and one property that it measures. `std` is NaN without repeats; `note` says what failed."""
+
+    metric: str
+    family: str
+    property: str
+    value: float
+    std: float
+    seconds: float
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Mapping[str, Any]):
+    """Scores of one representation: `table["mig"].value`, `.per_factor`, `.matrix`; `table.frame`; `print(table)`.
+
+    rows: one per metric and property. results: metric -> its result on all rows. settings: how it was computed.
+    """
+
+    rows: tuple[Row, ...]
+    results: Mapping[str, Any]
+    factor_names: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, metric: str) -> Any:
+        if metric not in self.results:
+            raise KeyError(f"{metric!r} was not computed; there is {', '.join(self.results)}")
+        return self.results[metric]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    @cached_property
+    def frame(self) -> Any:
+        """A pandas frame, one row per metric and property: metric, family, property, value, std, seconds, note."""
+        import pandas as pd
+
+        return pd.DataFrame([[getattr(row, name) for name in COLUMNS] for row in self.rows], columns=list(COLUMNS))
+
+    @cached_property
+    def per_factor(self) -> Any:
+        """A tidy pandas frame of the values per factor: metric, property, factor, value."""
+        import pandas as pd
+
+        lines = []
+        for metric, result in self.results.items():
+            for prop, values in per_factor_values(result).items():
+                lines += [(metric, prop, name, float(v)) for name, v in zip(self.factor_names, values)]
+        return pd.DataFrame(lines, columns=["metric", "property", "factor", "value"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and None: what to_json writes."""
+        return {
+            "settings": dict(self.settings),
+            "factor_names": list(self.factor_names),
+            "scores": [{name: _plain(getattr(row, name)) for name in COLUMNS} for row in self.rows],
+            "details": {
+                metric: {
+                    name: _plain(getattr(result, name, None)) for name in ("value", "per_factor", "per_code", "matrix")
+                }
+                for metric, result in self.results.items()
+            },
+        }
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
+        if path is not None:
+            with atomic(path) as part:
+                part.write_text(text)
+        return text
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        text: str = self.frame.to_csv(index=False)
+        if path is not None:
+            with atomic(path) as part:
+                part.write_text(text)
+        return text
+
+    def __rich__(self) -> Any:
+        from rich.table import Table as RichTable
+
+        table = RichTable(box=None, pad_edge=False, header_style="bold")
+        spread = any(np.isfinite(row.std) for row in self.rows)
+        notes = any(row.note for row in self.rows)
+        headings = ["metric", "property", "family", "value", *(["std"] if spread else []), "seconds"]
+        for heading in [*headings, *(["note"] if notes else [])]:
+            numeric = heading in ("value", "std", "seconds")
+            table.add_column(heading, justify="right" if numeric else "left", no_wrap=heading != "note")
+        previous = ""
+        for row in self.rows:
+            first = row.metric != previous
+            cells = [row.metric if first else "", row.property, row.family if first else "", _number(row.value)]
+            cells += [_number(row.std)] if spread else []
+            cells += [f"{row.seconds:.2f}" if first else ""] + ([row.note] if notes else [])
+            table.add_row(*cells)
+            previous = row.metric
+        return table
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=150, color_system=None)
+        with console.capture() as captured:
+            console.print(self.__rich__())
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        cells = [
+            (row.metric, row.property, row.family, _number(row.value), _number(row.std), f"{row.seconds:.2f}", row.note)
+            for row in self.rows
+        ]
+        headings = ("metric", "property", "family", "value", "std", "seconds", "note")
+        head = "".join(f"<th>{name}</th>" for name in headings)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in cells)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def per_factor_values(result: Any) -> dict[str, np.ndarray]:
+    """The values per factor of a result, by property ("" where the metric has just one)."""
+    found = {}
+    if getattr(result, "per_factor", None) is not None:
+        found["completeness" if hasattr(result, "completeness") else ""] = np.asarray(result.per_factor)
+    if getattr(result, "per_factor_informativeness", None) is not None:
+        found["informativeness"] = np.asarray(result.per_factor_informativeness)
+    return found
+
+
+def _number(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become None."""
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value.tolist()]
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else None
+    return value
