@@ -1,0 +1,239 @@
+"""Batches of codes under interventions on the factors, drawn from a table of rows or from a simulator."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Simulator = Callable[[Floats], ArrayLike]
+
+# Random numbers are drawn for this many rows at a time, which bounds memory without changing the stream.
+CHUNK = 1 << 19
+
+
+class Source(Protocol):
+    """Where batches come from. `usable` (k,): factors for which a batch can be drawn."""
+
+    @property
+    def usable(self) -> NDArray[np.bool_]: ...
+
+    def differences(self, factor: Labels, batch: int, rng: np.random.Generator) -> Floats:
+        """Mean |z1 - z2| over `batch` pairs that share their value of factor[p], for each point p: (points, d)."""
+        ...
+
+    def variances(self, factor: Labels, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
+        """Variance (ddof 1) of `batch` rows under the intervention on factor[v], for each vote v: (votes, d)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows sorted into groups that agree on what an intervention holds fixed. Only groups of two or more rows count.
+
+    Group g holds the rows order[start[g] : start[g] + size[g]]; factor i has count[i] groups from first[i] on.
+    """
+
+    codes: Floats
+    order: Labels
+    start: Labels
+    size: Labels
+    first: Labels
+    count: Labels
+
+    @classmethod
+    def of(cls, codes: Floats, labels: Labels, *, rest: bool = False) -> "Table":
+        """Groups that share the value of one factor, or with `rest` the values of all the others."""
+        n, k = labels.shape
+        orders, starts, sizes, counts = [], [], [], []
+        for i in range(k):
+            held = np.delete(labels, i, axis=1) if rest else labels[:, [i]]
+            key = _keys(held)
+            order = np.argsort(key, kind="stable")
+            change = np.flatnonzero(np.diff(key[order])) + 1
+            start = np.concatenate([[0], change])
+            size = np.diff(np.concatenate([start, [n]]))
+            orders.append(order)
+            starts.append(start[size > 1] + i * n)
+            sizes.append(size[size > 1])
+            counts.append(int((size > 1).sum()))
+        count = np.array(counts, np.int64)
+        return cls(
+            np.ascontiguousarray(codes),
+            np.concatenate(orders),
+            np.concatenate(starts),
+            np.concatenate(sizes),
+            np.cumsum(count) - count,
+            count,
+        )
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        return self.count > 0
+
+    def differences(self, factor: Labels, batch: int, rng: np.random.Generator) -> Floats:
+        kernel = _kernels()[0]
+        out = np.empty((len(factor), self.codes.shape[1]))
+        for part in _parts(len(factor), 3 * batch):
+            uniform = rng.random((len(out[part]), batch, 3))
+            groups = (self.order, self.start, self.size, self.first, self.count)
+            kernel(self.codes, *groups, factor[part], uniform, out[part])
+        return out
+
+    def variances(self, factor: Labels, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
+        kernel = _kernels()[1]
+        out = np.empty((len(factor), self.codes.shape[1]))
+        scratch = np.empty(int(self.size.max(initial=1)), np.int64)
+        for part in _parts(len(factor), batch + 1):
+            uniform = rng.random((len(out[part]), batch + 1))
+            group = self.first[factor[part]] + _below(uniform[:, 0], self.count[factor[part]])
+            groups = (self.order, self.start, self.size)
+            kernel(self.codes, *groups, group, uniform[:, 1:], replace, scratch, out[part])
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """Fresh codes for any rows of factors: `simulator((m, all factors)) -> (m, d)`.
+
+    Rows start as rows of the table of factors; the intervened factor takes a value drawn from those it has there.
+    """
+
+    simulator: Simulator
+    factors: Floats
+    kept: Labels
+    mean: Floats
+    scale: Floats
+    live: NDArray[np.bool_]
+    rest: bool = False
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        return np.ones(len(self.kept), bool)
+
+    def differences(self, factor: Labels, batch: int, rng: np.random.Generator) -> Floats:
+        out = np.empty((len(factor), int(self.live.sum())))
+        for part in _parts(len(factor), 2 * batch):
+            value = self._values(np.repeat(factor[part], batch), rng)
+            first, second = (self._held(np.repeat(factor[part], batch), value, rng) for _ in range(2))
+            gap = np.abs(self._codes(first) - self._codes(second))
+            out[part] = gap.reshape(-1, batch, out.shape[1]).mean(axis=1)
+        return out
+
+    def variances(self, factor: Labels, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
+        out = np.empty((len(factor), int(self.live.sum())))
+        for part in _parts(len(factor), batch):
+            if self.rest:
+                rows = self.factors[np.repeat(rng.integers(len(self.factors), size=len(factor[part])), batch)]
+                free = np.repeat(factor[part], batch)
+                rows[np.arange(len(rows)), self.kept[free]] = self._values(free, rng)
+            else:
+                value = np.repeat(self._values(factor[part], rng), batch)
+                rows = self._held(np.repeat(factor[part], batch), value, rng)
+            out[part] = self._codes(rows).reshape(-1, batch, out.shape[1]).var(axis=1, ddof=1)
+        return out
+
+    def _values(self, factor: Labels, rng: np.random.Generator) -> Floats:
+        chosen = np.empty(len(factor))
+        uniform = rng.random(len(factor))
+        for i, column in enumerate(self.kept):
+            values = np.unique(self.factors[:, column])
+            here = factor == i
+            chosen[here] = values[_below(uniform[here], np.int64(len(values)))]
+        return chosen
+
+    def _held(self, factor: Labels, value: Floats, rng: np.random.Generator) -> Floats:
+        rows = self.factors[rng.integers(len(self.factors), size=len(factor))]
+        rows[np.arange(len(rows)), self.kept[factor]] = value
+        return rows
+
+    def _codes(self, rows: Floats) -> Floats:
+        codes = np.asarray(self.simulator(rows), np.float64)
+        if codes.shape != (len(rows), len(self.live)):
+            raise ValueError(f"sampler gave {codes.shape} for {len(rows)} rows, expected {(len(rows), len(self.live))}")
+        if not np.isfinite(codes).all():
+            raise ValueError("sampler gave codes that are not finite")
+        return (codes[:, self.live] - self.mean) / self.scale
+
+
+def _keys(held: Labels) -> Labels:
+    """One integer per row that tells the rows' combinations of labels apart."""
+    key = np.zeros(len(held), np.int64)
+    span = 1
+    for column in held.T:
+        size = int(column.max()) + 1
+        if span * size > 2**62:
+            key = np.unique(key, return_inverse=True)[1]
+            span = len(held)
+        key = key * size + column
+        span *= size
+    return key
+
+
+def _below(uniform: Floats, size: Any) -> Labels:
+    """Uniform numbers in [0, 1) to integers in [0, size)."""
+    return np.minimum((uniform * size).astype(np.int64), size - 1)
+
+
+def _parts(points: int, width: int) -> list[slice]:
+    step = max(1, CHUNK // width)
+    return [slice(a, min(a + step, points)) for a in range(0, points, step)]
+
+
+@cache
+def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
+    """The two gathers, compiled on first use: numpy would write every gathered row to memory."""
+    from numba import njit
+
+    @njit(cache=True)
+    def differences(z, order, start, size, first, count, factor, uniform, out):  # type: ignore[no-untyped-def]
+        points, batch, _ = uniform.shape
+        for p in range(points):
+            f = factor[p]
+            out[p] = 0.0
+            for b in range(batch):
+                g = first[f] + min(int(uniform[p, b, 0] * count[f]), count[f] - 1)
+                m = size[g]
+                one = min(int(uniform[p, b, 1] * m), m - 1)
+                two = min(int(uniform[p, b, 2] * (m - 1)), m - 2)
+                if two >= one:  # the second row is another row
+                    two += 1
+                r, s = order[start[g] + one], order[start[g] + two]
+                for j in range(z.shape[1]):
+                    out[p, j] += abs(z[r, j] - z[s, j])
+            for j in range(z.shape[1]):
+                out[p, j] /= batch
+
+    @njit(cache=True)
+    def variances(z, order, start, size, group, uniform, replace, scratch, out):  # type: ignore[no-untyped-def]
+        votes, batch = uniform.shape
+        d = z.shape[1]
+        total = np.empty(d)
+        square = np.empty(d)
+        for v in range(votes):
+            s, m = start[group[v]], size[group[v]]
+            total[:] = 0.0
+            square[:] = 0.0
+            rows = order[s : s + m]
+            if not replace:  # shuffle as it goes, and begin a new pass at the end
+                scratch[:m] = rows
+                rows = scratch[:m]
+            origin = rows[0]
+            for b in range(batch):
+                done = 0 if replace else b % m
+                t = done + min(int(uniform[v, b] * (m - done)), m - done - 1)
+                row = rows[t]
+                if not replace:
+                    rows[t], rows[done] = rows[done], row
+                for j in range(d):
+                    gap = z[row, j] - z[origin, j]  # from a row of the group, so that equal codes give exactly 0
+                    total[j] += gap
+                    square[j] += gap * gap
+            for j in range(d):
+                out[v, j] = max(0.0, square[j] - total[j] * total[j] / batch) / (batch - 1)
+
+    return differences, variances
