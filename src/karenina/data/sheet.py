@@ -32,10 +32,10 @@ def traversals(data: DataSet, columns: int = 10, seed: int = 0) -> list[tuple[st
         base = np.array([low + 0.4 * (high - low) for low, high in zip(data.factors.low, data.factors.high)])
     rows_of_images = []
     for j, (name, row_values) in enumerate(zip(data.factor_names, values)):
-        rows = np.repeat(base[None], len(row_values), axis=0)
-        rows[:, j] = row_values
+        factors = np.repeat(base[None], len(row_values), axis=0)
+        factors[:, j] = row_values
         size = data.factor_sizes[j]
-        rows_of_images.append((f"{name}\n{f'{size} values' if size else 'continuous'}", data.images(rows, seed)))
+        rows_of_images.append((f"{name}\n{f'{size} values' if size else 'continuous'}", data.images(factors, seed)))
     return rows_of_images
 
 

@@ -81,7 +81,7 @@ def _bars(axis: "Axes", rows: list[Any]) -> None:
     colours = [COLOURS.get(row.property, "#777777") for row in rows]
     axis.barh(positions, np.clip(values, 0, 1), xerr=spread if spread.any() else None, color=colours, height=0.75)
     for position, value in zip(positions, values):
-        axis.text(min(max(value, 0), 1) + 0.01, position, f"{value:.2f}", va="center", fontsize=7)
+        axis.text(min(max(value, 0), 1) + 0.01, float(position), f"{value:.2f}", va="center", fontsize=7)
     axis.set_yticks(positions, [f"{row.metric}  ({row.property})" for row in rows], fontsize=7)
     axis.set(xlim=(0, 1.08), ylim=(len(rows) - 0.4, -0.6))
     axis.spines[["top", "right"]].set_visible(False)
