@@ -20,16 +20,18 @@ def traversals(data: DataSet, columns: int = 10, seed: int = 0) -> list[tuple[st
         rows = min(4, -(-len(data) // columns))
         order = rng.permutation(len(data))[: rows * columns]
         return [("", data.at(part)) for part in np.array_split(order, rows)]
+    # Somewhere in the middle, not the middle itself: colours that are all alike would hide what each factor does.
+    middle = rng.uniform(0.2, 0.8, len(data.factor_names))
     if isinstance(data.factors, FactorGrid):
         values = [
             np.unique(np.linspace(0, size - 1, min(columns, size)).round().astype(int)) for size in data.factors.sizes
         ]
-        base = np.array([size // 2 for size in data.factors.sizes])
+        base = np.round(middle * (np.array(data.factors.sizes) - 1)).astype(int)
     else:
         # Half a step in from both ends: the ends of an angle are the same picture.
         step = (np.arange(columns) + 0.5) / columns
         values = [low + step * (high - low) for low, high in zip(data.factors.low, data.factors.high)]
-        base = np.array([low + 0.4 * (high - low) for low, high in zip(data.factors.low, data.factors.high)])
+        base = data.factors.low + middle * np.subtract(data.factors.high, data.factors.low)
     rows_of_images = []
     for j, (name, row_values) in enumerate(zip(data.factor_names, values)):
         factors = np.repeat(base[None], len(row_values), axis=0)
