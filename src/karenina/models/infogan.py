@@ -1,0 +1,77 @@
+"""InfoGAN as the DCI paper trains it (Eastwood & Williams, 2018, appendix A): all input to the generator is code.
+
+The objective is that of the improved Wasserstein GAN (Gulrajani et al., 2017) plus the lower bound on the mutual
+information of InfoGAN (Chen et al., 2016). Q shares every layer of the critic but the last; the code of an image is the
+mean that Q gives, and decoding is the generator.
+"""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from karenina.models import networks
+from karenina.models.networks import Autoencoder, Shape
+
+
+class InfoGAN(Autoencoder):
+    """The encoder's outputs are the critic's value and the mean of Q(c|x); the decoder is the generator."""
+
+    def posterior(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        mean = outputs[:, 1:]
+        return mean, torch.zeros_like(mean)  # Q's standard deviations are fixed at 1
+
+    @property
+    def latents(self) -> int:
+        return cast(nn.Linear, self.decoder[0]).in_features
+
+    def criticise(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The critic's values (n,) and Q's means (n, latents)."""
+        outputs = self.head(self.features(x))
+        return outputs[:, 0], outputs[:, 1:]
+
+    def generate(self, codes: Tensor) -> Tensor:
+        return torch.sigmoid(self.decoder(codes))
+
+
+def build(name: str, shape: Shape, latents: int) -> Any:
+    """The critic has layer normalisation, which keeps the images of a batch apart, as its gradient penalty needs."""
+    return networks.build(name, shape, latents, outputs=latents + 1, norm=_layer_norm, make=InfoGAN)
+
+
+def _layer_norm(channels: int) -> nn.Module:
+    return nn.GroupNorm(1, channels)
+
+
+def draw_codes(n: int, latents: int, noise: torch.Generator) -> Tensor:
+    """Codes uniform on [-1, 1], as in Chen et al. (2016)."""
+    return 2 * torch.rand((n, latents), generator=noise, device=noise.device) - 1
+
+
+def critic_terms(
+    model: InfoGAN, x: Tensor, noise: torch.Generator, *, mi_weight: float, gradient_penalty: float
+) -> dict[str, Tensor]:
+    """Gulrajani et al. (2017), equation 3, and the mutual-information term, for the critic and Q."""
+    with torch.no_grad():
+        codes = draw_codes(len(x), model.latents, noise)
+        fake = model.generate(codes)
+    mix = torch.rand((len(x), 1, 1, 1), generator=noise, device=x.device)
+    between = (mix * x + (1 - mix) * fake).requires_grad_()
+    (slope,) = torch.autograd.grad(model.criticise(between)[0].sum(), between, create_graph=True)
+    value_fake, mean = model.criticise(fake)
+    return {
+        "critic": value_fake.mean() - model.criticise(x)[0].mean(),
+        "gradient_penalty": gradient_penalty * (slope.flatten(1).norm(dim=1) - 1).square().mean(),
+        "information": mi_weight * _surprise(codes, mean),
+    }
+
+
+def generator_terms(model: InfoGAN, n: int, noise: torch.Generator, *, mi_weight: float) -> dict[str, Tensor]:
+    codes = draw_codes(n, model.latents, noise)
+    value, mean = model.criticise(model.generate(codes))
+    return {"generator": -value.mean(), "generator_information": mi_weight * _surprise(codes, mean)}
+
+
+def _surprise(codes: Tensor, mean: Tensor) -> Tensor:
+    """-log Q(c|x) without its constant. Chen et al. (2016), equation 5."""
+    return 0.5 * (codes - mean).square().sum(1).mean()

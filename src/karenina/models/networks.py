@@ -1,0 +1,231 @@
+"""Encoder and decoder networks of the papers, by name.
+
+An encoder is `features` (convolutions) followed by `head` (fully connected layers); the decoder mirrors it. Images are
+(n, channels, height, width) in [0, 1]; a decoder gives logits (Bernoulli) or means (Gaussian) of that shape.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from karenina.models.fast import UpConv
+
+Shape = tuple[int, int, int]
+Parts = tuple[nn.Module, nn.Module, nn.Sequential]
+# Channels -> a normalisation layer. Only the critic of InfoGAN asks for one.
+Norm = Callable[[int], nn.Module]
+
+
+class Autoencoder(nn.Module):
+    """Images (n, c, h, w) -> Gaussian codes (n, latents) -> images.
+
+    >>> network = build("conv64", (1, 64, 64), latents=10)
+    >>> mean, logvar = network.encode(torch.zeros(2, 1, 64, 64))
+    >>> tuple(mean.shape), tuple(network.decode(mean).shape)
+    ((2, 10), (2, 1, 64, 64))
+    """
+
+    def __init__(self, features: nn.Module, head: nn.Module, decoder: nn.Sequential):
+        super().__init__()
+        self.features = features
+        self.head = head
+        self.decoder = decoder
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance of q(z|x)."""
+        return self.posterior(self.head(self.features(x)))
+
+    def posterior(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        mean, logvar = outputs.chunk(2, dim=1)
+        return mean, logvar
+
+    def decode(self, z: Tensor) -> Tensor:
+        return self.decoder(z)
+
+    def first_activations(self, z: Tensor) -> Tensor:
+        """Activations (n, units) of the decoder's first fully connected layer, which the training trace records."""
+        return torch.relu(self.decoder[0](z))
+
+
+class Flatten(nn.Module):
+    """(n, c, h, w) -> (n, h * w * c). Height first, as convolutions keep their images in memory: nothing is copied."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.permute(0, 2, 3, 1).flatten(1)
+
+
+class Unflatten(nn.Module):
+    """(n, h * w * c) -> (n, c, h, w), the reverse of Flatten."""
+
+    def __init__(self, shape: Shape):
+        super().__init__()
+        self.shape = shape
+
+    def forward(self, x: Tensor) -> Tensor:
+        c, h, w = self.shape
+        return x.view(-1, h, w, c).permute(0, 3, 1, 2)
+
+
+def _none(channels: int) -> nn.Module:
+    return nn.Identity()
+
+
+def _relu() -> nn.Module:
+    return nn.ReLU(inplace=True)
+
+
+def _sequence(*layers: nn.Module) -> nn.Sequential:
+    return nn.Sequential(*(layer for layer in layers if not isinstance(layer, nn.Identity)))
+
+
+def _conv(widths: tuple[int, ...], kernels: tuple[int, ...]) -> Callable[[Shape, int, int, Norm], Parts]:
+    """Convolutions of stride 2 down to 4x4, a layer of 256 units, and the mirror image of that.
+
+    Widths 32, 32, 64, 64 are Table 2 of Locatello et al. (2019) and Table 4 of Duan et al. (2020).
+    """
+
+    def parts(shape: Shape, latents: int, outputs: int, norm: Norm) -> Parts:
+        down: list[nn.Module] = []
+        for before, width, kernel in zip((shape[0], *widths), widths, kernels):
+            padding = 1 if kernel == 4 else 0
+            down += [nn.Conv2d(before, width, kernel, stride=2, padding=padding), norm(width), _relu()]
+        corner = 4 * 4 * widths[-1]
+        head = nn.Sequential(Flatten(), nn.Linear(corner, 256), _relu(), nn.Linear(256, outputs))
+        up: list[nn.Module] = [nn.Linear(latents, 256), _relu(), nn.Linear(256, corner), _relu()]
+        up.append(Unflatten((widths[-1], 4, 4)))
+        for before, width in zip(widths[::-1], widths[-2::-1]):
+            up += [UpConv(before, width), _relu()]
+        up.append(UpConv(widths[0], shape[0]))
+        return _sequence(*down), head, nn.Sequential(*up)
+
+    return parts
+
+
+def _dense(
+    encoder: tuple[int, ...], decoder: tuple[int, ...], activation: Callable[[], nn.Module]
+) -> Callable[[Shape, int, int, Norm], Parts]:
+    """Fully connected layers with these numbers of units; `activation` is the decoder's."""
+
+    def parts(shape: Shape, latents: int, outputs: int, norm: Norm) -> Parts:
+        pixels = shape[0] * shape[1] * shape[2]
+        head: list[nn.Module] = []
+        for before, units in zip((pixels, *encoder), encoder):
+            head += [nn.Linear(before, units), norm(units), _relu()]
+        head.append(nn.Linear((pixels, *encoder)[-1], outputs))
+        up: list[nn.Module] = []
+        for before, units in zip((latents, *decoder), decoder):
+            up += [nn.Linear(before, units), activation()]
+        up += [nn.Linear((latents, *decoder)[-1], pixels), Unflatten(shape)]
+        return Flatten(), _sequence(*head), nn.Sequential(*up)
+
+    return parts
+
+
+class Residual(nn.Module):
+    """norm, ReLU, 3x3, norm, ReLU, 3x3 plus the input, each brought to the size and width of the output.
+
+    Down: mean pooling after the last layer. Up: nearest-neighbour before the first.
+    """
+
+    def __init__(self, before: int, middle: int, after: int, norm: Norm, *, up: bool):
+        super().__init__()
+        resize: nn.Module = nn.Upsample(scale_factor=2) if up else nn.AvgPool2d(2)
+        first = [norm(before), nn.ReLU(), *([resize] if up else []), nn.Conv2d(before, middle, 3, padding=1)]
+        second = [norm(middle), nn.ReLU(), nn.Conv2d(middle, after, 3, padding=1), *([] if up else [resize])]
+        self.layers = nn.Sequential(*first, *second)
+        match = [nn.Conv2d(before, after, 1)] if before != after else []
+        # The 1x1 convolution and the resizing commute; it runs at the smaller of the two sizes.
+        self.shortcut = nn.Sequential(*match, resize) if up else nn.Sequential(resize, *match)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x) + self.shortcut(x)
+
+
+def _resnet(shape: Shape, latents: int, outputs: int, norm: Norm) -> Parts:
+    """Table 2 of Eastwood & Williams (2018). Batch normalisation, unless `norm` says otherwise (the critic)."""
+    c = shape[0]
+    encoder_norm: Norm = nn.BatchNorm2d if norm is _none else norm
+    down = [(64, 64, 128), (128, 128, 256), (256, 256, 512), (512, 512, 512)]
+    up = [(512, 512, 512), (512, 256, 256), (256, 128, 128), (128, 64, 64)]
+    features = nn.Sequential(
+        nn.Conv2d(c, 64, 3, padding=1), *(Residual(*widths, encoder_norm, up=False) for widths in down)
+    )
+    head = nn.Sequential(Flatten(), nn.Linear(4 * 4 * 512, outputs))
+    decoder = nn.Sequential(
+        nn.Linear(latents, 4 * 4 * 512),
+        Unflatten((512, 4, 4)),
+        *(Residual(*widths, nn.BatchNorm2d, up=True) for widths in up),
+        nn.BatchNorm2d(64),
+        _relu(),
+        nn.Conv2d(64, c, 3, padding=1),
+    )
+    return features, head, decoder
+
+
+@dataclass(frozen=True)
+class Network:
+    """How to build a network, which images it takes (side None: any), and the step size of Adam that suits it."""
+
+    parts: Callable[[Shape, int, int, Norm], Parts]
+    side: int | None
+    learning_rate: float = 1e-4
+
+    def check(self, name: str, shape: Shape) -> None:
+        if self.side is None:
+            return
+        if shape[0] not in (1, 3) or shape[1:] != (self.side, self.side):
+            c, h, w = shape
+            raise ValueError(
+                f"network {name!r} takes images of 1 or 3 channels and {self.side}x{self.side} pixels, "
+                f"got {c} channels and {h}x{w}; {', '.join(suitable(shape))} would do"
+            )
+
+
+NETWORKS: dict[str, Network] = {
+    "conv64": Network(_conv((32, 32, 64, 64), (4, 4, 4, 4)), 64),
+    # The encoder of disentanglement_lib's release, which differs from the paper's table in two kernels.
+    "conv64_released": Network(_conv((32, 32, 64, 64), (4, 4, 2, 2)), 64),
+    "conv32": Network(_conv((32, 32, 64), (4, 4, 4)), 32),
+    "resnet": Network(_resnet, 64),
+    # Higgins et al. (2017), and as in disentanglement_lib: ReLU down, tanh up.
+    "fc": Network(_dense((1200, 1200), (1200, 1200, 1200), nn.Tanh), None),
+    "mlp": Network(_dense((128, 128), (128, 128), _relu), None, learning_rate=1e-3),
+    # No hidden layer: what PCA is.
+    "linear": Network(_dense((), (), _relu), None, learning_rate=1e-3),
+}
+
+
+def suitable(shape: Shape) -> list[str]:
+    """The networks that take images of this shape, the one that "auto" picks first."""
+    sized = [name for name, network in NETWORKS.items() if network.side == shape[1] == shape[2] and shape[0] in (1, 3)]
+    return [*sized, "mlp", "fc", "linear"]
+
+
+def resolve(name: str, shape: Shape) -> str:
+    """The network's name, with "auto" replaced: conv64 or conv32 where the size fits, otherwise mlp."""
+    if name == "auto":
+        return suitable(shape)[0]
+    if name not in NETWORKS:
+        raise ValueError(f"no network {name!r}; known: auto, {', '.join(NETWORKS)}")
+    NETWORKS[name].check(name, shape)
+    return name
+
+
+def build(
+    name: str,
+    shape: Shape,
+    latents: int,
+    *,
+    outputs: int | None = None,
+    norm: Norm = _none,
+    make: Callable[..., Autoencoder] = Autoencoder,
+) -> Autoencoder:
+    """An untrained network, in the memory layout that is fast on a CPU; its weights come from torch's global generator.
+
+    `outputs`: width of the encoder's last layer (default: a mean and a log-variance for each latent).
+    """
+    network = NETWORKS[resolve(name, shape)]
+    model = make(*network.parts(shape, latents, 2 * latents if outputs is None else outputs, norm))
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
