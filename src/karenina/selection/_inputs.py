@@ -1,0 +1,207 @@
+"""What a caller gives, checked once: codes of many models, KL per latent, groups."""
+
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+# A KL computed in float32 may come out this far below 0.
+_KL_ROUNDING = 1e-4
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A (M, n, L) array in a file, read one model at a time.
+
+    Reading instead of mapping keeps a store that is larger than the memory out of it, and a worker process needs only
+    these few words.
+    """
+
+    path: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int = 0
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, model: int) -> NDArray[Any]:
+        count = int(np.prod(self.shape[1:]))
+        dtype = np.dtype(self.dtype)
+        start = self.offset + int(model) * count * dtype.itemsize
+        return np.fromfile(self.path, dtype, count, offset=start).reshape(self.shape[1:])
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Mean codes of M models on the same n inputs: `codes[i]` is (n, L_i). `rows`: the inputs used, None for all."""
+
+    models: Any
+    sizes: Ints
+    n: int
+    rows: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def __getitem__(self, model: int) -> NDArray[Any]:
+        array = np.asarray(self.models[int(model)])
+        return array if self.rows is None else array[self.rows]
+
+    def on_disk(self, folder: Path) -> "Codes":
+        """The same codes in a form that another process can read; `folder` takes what is only in memory."""
+        if isinstance(self.models, RawFile):
+            return self
+        files: list[RawFile | NDArray[Any]] = []
+        for i in range(len(self)):
+            file = self.models.items[i] if isinstance(self.models, _Each) else None
+            if not isinstance(file, RawFile):
+                array = np.ascontiguousarray(self.models[i])
+                array.tofile(folder / f"{i}.raw")
+                file = RawFile(str(folder / f"{i}.raw"), array.dtype.str, (1, *array.shape))
+            files.append(file)
+        return replace(self, models=_Each(files))
+
+
+@dataclass(frozen=True)
+class _Each:
+    """One array or file per model; a file holds a single model."""
+
+    items: list[RawFile | NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, model: int) -> NDArray[Any]:
+        item = self.items[model]
+        return item[0] if isinstance(item, RawFile) else item
+
+
+def _file_of(array: Any, shape: tuple[int, ...]) -> RawFile | None:
+    """The file behind a memory-mapped array, unless the array is a view, or a private copy that may differ from it."""
+    if (
+        isinstance(array, np.memmap)
+        and array.filename is not None
+        and not isinstance(array.base, np.ndarray)  # a view does not know its own offset
+        and array.flags.c_contiguous
+        and array.mode in ("r", "r+")
+    ):
+        return RawFile(str(array.filename), array.dtype.str, shape, array.offset)
+    return None
+
+
+def _reader(codes: Any) -> Any:
+    if isinstance(codes, np.memmap):
+        return _file_of(codes, codes.shape) or codes
+    if isinstance(codes, (list, tuple)):
+        arrays = [item if isinstance(item, np.ndarray) else np.asarray(item) for item in codes]
+        return _Each([_file_of(array, (1, *array.shape)) or array for array in arrays])
+    return codes
+
+
+def check_codes(codes: Any, n: int | None, seed: int | np.random.Generator, least_rows: int) -> Codes:
+    """Codes of at least two models with the same rows, all finite. Warns about models given twice."""
+    if isinstance(codes, np.ndarray) and codes.ndim != 3:
+        raise ValueError(
+            f"codes must be a list of (n, L) arrays or one (models, n, L) array; got an array of shape {codes.shape}"
+        )
+    try:
+        count = len(codes)
+    except TypeError:
+        raise ValueError(f"codes must be a list of (n, L) arrays, one per model; got {type(codes).__name__}") from None
+    if count < 2:
+        raise ValueError(f"models are compared with one another: give at least 2; got {count}")
+    models = _reader(codes)
+    sizes = np.zeros(count, np.int64)
+    rows = -1
+    seen: dict[Hashable, list[int]] = {}
+    for i in range(count):
+        array = np.asarray(models[i])
+        if array.ndim != 2 or array.shape[1] == 0 or array.dtype.kind not in "fiub":
+            raise ValueError(
+                f"codes of model {i} must be numbers of shape (n, L); got {array.dtype} of shape {array.shape}"
+            )
+        if rows == -1:
+            rows = len(array)
+        if len(array) != rows:
+            raise ValueError(
+                "all models must encode the same inputs in the same order: "
+                f"model 0 has {rows} rows, model {i} has {len(array)}"
+            )
+        # A sum is not finite when a term is not, and is much cheaper than looking at each; overflow is no error.
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(array.sum())
+        if not np.isfinite(total) and not np.isfinite(array).all():
+            raise ValueError(f"codes of model {i} contain {int((~np.isfinite(array)).sum())} NaN or infinite values")
+        sizes[i] = array.shape[1]
+        seen.setdefault((total, array.shape[1]), []).append(i)
+    if rows < least_rows:
+        raise ValueError(f"at least {least_rows} rows of codes are needed; got {rows}")
+    _warn_of_twins(models, [group for group in seen.values() if len(group) > 1])
+    return Codes(models, sizes, *_choose_rows(rows, n, seed, least_rows))
+
+
+def _choose_rows(rows: int, n: int | None, seed: int | np.random.Generator, least: int) -> tuple[int, Ints | None]:
+    if n is None:
+        return rows, None
+    if not least <= n <= rows:
+        raise ValueError(f"n must be from {least} to the {rows} rows that the codes have; got {n}")
+    if n == rows:
+        return rows, None
+    return n, np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
+
+
+def _warn_of_twins(models: Any, suspects: list[list[int]]) -> None:
+    twins = []
+    for group in suspects:
+        first = np.asarray(models[group[0]])
+        if first.any():  # dead models may well be equal
+            twins += [(group[0], other) for other in group[1:] if np.array_equal(first, np.asarray(models[other]))]
+    if twins:
+        a, b = twins[0]
+        more = f" (and {len(twins) - 1} more)" if len(twins) > 1 else ""
+        warnings.warn(
+            f"models {a} and {b} have identical codes{more}: was a run given twice? Twins raise each other's score",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def check_kl(kl: Any, sizes: Ints, threshold: float) -> list[Bools]:
+    """Which latents of each model are informative: mean KL above the threshold (equation 3)."""
+    if np.ndim(kl[0] if isinstance(kl, (list, tuple)) and len(kl) else kl) == 0:
+        raise ValueError(f"kl must have one row of latents per model; got {kl!r}")
+    if len(kl) != len(sizes):
+        raise ValueError(f"kl must have one row per model: {len(sizes)} models, {len(kl)} rows")
+    informative = []
+    for i, size in enumerate(sizes):
+        row = np.asarray(kl[i], float)
+        if row.shape != (size,):
+            raise ValueError(
+                f"kl of model {i} must have shape ({size},), the mean over inputs for each latent; got {row.shape}"
+            )
+        if not np.isfinite(row).all() or (row < -_KL_ROUNDING).any():
+            raise ValueError(f"kl of model {i} must be finite and not negative; its least value is {row.min()}")
+        informative.append(row > threshold)
+    return informative
+
+
+def check_groups(groups: Sequence[Hashable] | ArrayLike | None, count: int, what: str) -> list[tuple[Hashable, Ints]]:
+    """The members of each group, in the order in which groups first appear; one group called None when not given."""
+    if groups is None:
+        return [(None, np.arange(count))]
+    labels: list[Hashable] = list(groups.tolist() if isinstance(groups, np.ndarray) else groups)  # type: ignore[arg-type]
+    if len(labels) != count:
+        raise ValueError(f"groups must name a group for each {what}: {count} given, {len(labels)} groups")
+    members: dict[Hashable, list[int]] = {}
+    for i, label in enumerate(labels):
+        members.setdefault(label, []).append(i)
+    return [(label, np.array(rows)) for label, rows in members.items()]

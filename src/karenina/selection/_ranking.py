@@ -1,0 +1,111 @@
+"""What UDR returns, and the confidence interval of a median over partners."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karenina.selection._inputs import Floats, Ints
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RESAMPLES = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Scores of M models, higher is better; NaN for a model that could not be compared.
+
+    scores (M,). interval (M, 2): bounds of each score when partners are resampled; NaN with fewer than two partners.
+    informative (M,): number of informative latents. groups: the label of each model. matrices: similarity matrix
+    (L_i, L_j) of each (target i, source j), if kept. Pairs are stored by target: partners of model i are
+    sources[start[i]:start[i + 1]], and values there are UDR_ij.
+    """
+
+    scores: Floats
+    interval: Floats
+    informative: Ints
+    groups: tuple[Hashable, ...]
+    start: Ints
+    sources: NDArray[np.int32]
+    values: Floats
+    matrices: Mapping[tuple[int, int], Floats] | None = None
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @cached_property
+    def pairwise(self) -> Floats:
+        """UDR_ij (M, M) of target i and source j; NaN for pairs that were not compared. Made when first asked for."""
+        out = np.full((len(self), len(self)), np.nan)
+        out[np.repeat(np.arange(len(self)), np.diff(self.start)), self.sources] = self.values
+        return out
+
+    @property
+    def order(self) -> Ints:
+        """Models from best to worst, those without a score last."""
+        return np.argsort(-self.scores, kind="stable")
+
+    @property
+    def best(self) -> int:
+        return int(self.order[0])
+
+    @property
+    def best_per_informative(self) -> dict[int, int]:
+        """The best model for each number of informative latents: UDR does not reward finding more factors."""
+        found: dict[int, int] = {}
+        for model in self.order:
+            if self.informative[model] > 0 and not np.isnan(self.scores[model]):
+                found.setdefault(int(self.informative[model]), int(model))
+        return dict(sorted(found.items()))
+
+    @property
+    def frame(self) -> "pd.DataFrame":
+        """One row per model, best first: model, group, score, low, high, informative, partners."""
+        import pandas as pd
+
+        table = pd.DataFrame(
+            {
+                "model": np.arange(len(self)),
+                "group": pd.Series(self.groups, dtype=object),
+                "score": self.scores,
+                "low": self.interval[:, 0],
+                "high": self.interval[:, 1],
+                "informative": self.informative,
+                "partners": np.diff(self.start),
+            }
+        )
+        return table.iloc[self.order].reset_index(drop=True)
+
+    def __str__(self) -> str:
+        return self.frame.to_string(float_format="{:.3f}".format)
+
+
+def interval_of_medians(
+    start: Ints, values: Floats, confidence: float, seed: int | np.random.Generator = 0
+) -> tuple[Floats, Floats]:
+    """Median of each run values[start[i]:start[i + 1]], and its percentile interval when the run is resampled.
+
+    Resampling a sorted run only has to draw which of its places end up in the middle. That depends on the length of the
+    run alone, so it is drawn once per length for all models.
+    """
+    rng = np.random.default_rng(seed)
+    lengths = np.diff(start)
+    medians = np.full(len(lengths), np.nan)
+    bounds = np.full((len(lengths), 2), np.nan)
+    for length in np.unique(lengths[lengths > 0]):
+        runs = np.flatnonzero(lengths == length)
+        low, high = (length - 1) // 2, length // 2
+        drawn = np.sort(rng.integers(length, size=(_RESAMPLES, length)), axis=1)[:, [low, high]]
+        for part in np.array_split(runs, -(-len(runs) * int(length) // 10_000_000) or 1):
+            ordered = np.sort(values[start[part][:, None] + np.arange(length)], axis=1)
+            medians[part] = 0.5 * (ordered[:, low] + ordered[:, high])
+            if length > 1:
+                tails = [(1 - confidence) / 2, (1 + confidence) / 2]
+                resampled = 0.5 * (ordered[:, drawn[:, 0]] + ordered[:, drawn[:, 1]])
+                bounds[part] = np.quantile(resampled, tails, axis=1).T
+    return medians, bounds

@@ -1,0 +1,354 @@
+"""UDR against scikit-learn, scipy and plain restatements, and on planted models."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+from sklearn.linear_model import Lasso, MultiTaskLasso, MultiTaskLassoCV
+
+import karenina.selection as selection
+from karenina.selection._blocks import panel
+from karenina.selection._inputs import check_codes
+from karenina.selection.udr import similarity_matrix, udr
+
+
+def standardised(z):
+    return (z - z.mean(axis=0)) / z.std(axis=0)
+
+
+def mixed(rng, factors, rotation, noise):
+    size = factors.shape[1]
+    mixing = np.eye(size) + rotation * rng.normal(size=(size, size))
+    return factors @ mixing + noise * rng.normal(size=factors.shape)
+
+
+def signed_permutation(rng, z):
+    return z[:, rng.permutation(z.shape[1])] * rng.choice([-1.0, 1.0], z.shape[1])
+
+
+def equation_2(R, target, source):
+    """Restated from the paper; target and source say which latents are informative."""
+    total = 0.0
+    for b in np.flatnonzero(source):
+        total += R[:, b].max() ** 2 / R[:, b].sum() if R[:, b].sum() > 0 else 0.0
+    for a in np.flatnonzero(target):
+        total += R[a].max() ** 2 / R[a].sum() if R[a].sum() > 0 else 0.0
+    return total / (target.sum() + source.sum())
+
+
+def released(R, target, source):
+    """Restated from what disentanglement_lib does: filter, then the mean of two means."""
+    R = R[np.ix_(target, source)]
+    with np.errstate(invalid="ignore"):
+        by_column = np.nan_to_num(R.max(axis=0) ** 2 / R.sum(axis=0)).mean()
+        by_row = np.nan_to_num(R.max(axis=1) ** 2 / R.sum(axis=1)).mean()
+    return (by_column + by_row) / 2
+
+
+def abs_spearman(x, y):
+    return np.abs([[spearmanr(a, b).statistic for b in y.T] for a in x.T])
+
+
+CASES = [(0.0, 0.0, 300), (0.1, 0.3, 300), (0.3, 1.0, 203), (1.0, 0.3, 500), (0.0, 30.0, 101)]
+
+
+@pytest.mark.parametrize(("rotation", "noise", "n"), CASES)
+def test_lasso_and_multitask_lasso_equal_scikit_learn(rotation, noise, n):
+    rng = np.random.default_rng(1)
+    factors = rng.normal(size=(n, 6))
+    x, y = standardised(mixed(rng, factors, rotation, noise)), standardised(mixed(rng, factors, rotation, noise)[:, :4])
+    for alpha in (0.01, 0.1):
+        ours = similarity_matrix(y, x, preset="dlib", alpha=alpha)
+        theirs = Lasso(alpha=alpha, tol=1e-13, max_iter=100_000).fit(x, y).coef_
+        np.testing.assert_allclose(ours, np.abs(theirs), atol=1e-6)
+        ours = similarity_matrix(y, x, alpha=alpha)
+        theirs = MultiTaskLasso(alpha=alpha, tol=1e-13, max_iter=100_000).fit(x, y).coef_
+        np.testing.assert_allclose(ours, np.abs(theirs), atol=1e-6)
+
+
+@pytest.mark.parametrize(("rotation", "noise", "n"), CASES)
+def test_cross_validation_equals_scikit_learn(rotation, noise, n):
+    from karenina.selection._solvers import cross_validate
+
+    rng = np.random.default_rng(2)
+    factors = rng.normal(size=(n, 5))
+    x, y = standardised(mixed(rng, factors, rotation, noise)), standardised(mixed(rng, factors, rotation, noise)[:, :4])
+    model = MultiTaskLassoCV(alphas=100, cv=5, tol=1e-8, max_iter=50_000).fit(x, y)
+    exact = MultiTaskLasso(alpha=model.alpha_, tol=1e-13, max_iter=100_000).fit(x, y).coef_
+    np.testing.assert_allclose(similarity_matrix(y, x), np.abs(exact), atol=1e-6)
+
+    folds = np.array_split(np.arange(n), 5)
+    weights = np.zeros((5, 4))
+    alpha, converged = cross_validate(
+        np.stack([x[f].T @ x[f] for f in folds]),
+        np.stack([x[f].T @ y[f] for f in folds]),
+        np.stack([x[f].sum(axis=0) for f in folds]),
+        np.stack([y[f].sum(axis=0) for f in folds]),
+        np.array([len(f) for f in folds]),
+        100,
+        1e-3,
+        weights,
+    )
+    assert converged
+    assert alpha == pytest.approx(model.alpha_, rel=1e-10)
+    np.testing.assert_allclose(weights.T, exact, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_spearman_equals_scipy_with_ties_and_signed_zeros(dtype):
+    rng = np.random.default_rng(3)
+    x, y = (3 * rng.normal(size=(200, 4))).astype(dtype), (2 * rng.normal(size=(200, 3))).astype(dtype)
+    x[:20, 0] = 0.0
+    x[20:40, 0] = -0.0 if dtype is not np.int64 else 0
+    x[:, 1] = x[:, 1].round()
+    np.testing.assert_allclose(similarity_matrix(x, y, similarity="spearman"), abs_spearman(x, y), atol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(-1e300, 1e300, allow_nan=False), min_size=3, max_size=60))
+def test_ranks_equal_scipy(values):
+    from scipy.stats import rankdata
+
+    z = np.array(values)[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        prepared = panel(check_codes([z, z], None, 0, 3), np.array([0]), ranks=True).z[0]
+    ranks = rankdata(z[:, 0])
+    expected = (ranks - ranks.mean()) / ranks.std() if ranks.std() > 0 else np.zeros(len(ranks))
+    np.testing.assert_allclose(prepared, expected, atol=1e-9)
+
+
+def trained(rng, models=4, n=200, latents=(6, 4, 6, 5)):
+    """Models of different sizes with some uninformative latents."""
+    factors = rng.normal(size=(n, 6))
+    codes = [mixed(rng, factors, 0.2, 0.4)[:, : latents[m]] for m in range(models)]
+    kl = [rng.choice([0.001, 0.5], size=latents[m], p=[0.3, 0.7]) for m in range(models)]
+    for row in kl:
+        row[0] = 1.0
+    return codes, kl
+
+
+@pytest.mark.parametrize("similarity", ["lasso", "spearman"])
+@pytest.mark.parametrize("preset", ["paper", "dlib"])
+def test_scores_equal_a_plain_restatement(similarity, preset):
+    codes, kl = trained(np.random.default_rng(4))
+    informative = [row > 0.01 for row in kl]
+    expected = np.full((4, 4), np.nan)
+    for i in range(4):
+        for j in range(4):
+            if i == j:
+                continue
+            y, x = standardised(codes[i]), standardised(codes[j])
+            if preset == "dlib":
+                y, x = y * informative[i], x * informative[j]
+            if similarity == "spearman":
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    R = np.nan_to_num(abs_spearman(y, x))
+            elif preset == "dlib":
+                R = np.abs(Lasso(alpha=0.1, tol=1e-12).fit(x, y).coef_)
+            else:
+                alpha = MultiTaskLassoCV(alphas=100, cv=5, tol=1e-5, max_iter=10_000).fit(x, y).alpha_
+                R = np.abs(MultiTaskLasso(alpha=alpha, tol=1e-12, max_iter=10_000).fit(x, y).coef_)
+            formula = released if preset == "dlib" else equation_2
+            expected[i, j] = formula(R, informative[i], informative[j])
+    ranking = udr(codes, kl, similarity=similarity, preset=preset, matrices=True)
+    np.testing.assert_allclose(ranking.pairwise, expected, atol=1e-6)
+    np.testing.assert_allclose(ranking.scores, np.nanmedian(expected, axis=1), atol=1e-6)
+    assert ranking.matrices[0, 1].shape == (6, 4)
+    if preset == "paper":
+        alone = similarity_matrix(codes[0], codes[1], similarity=similarity)
+        np.testing.assert_allclose(alone, ranking.matrices[0, 1], atol=1e-12)
+
+
+def test_identical_up_to_permutation_and_sign():
+    rng = np.random.default_rng(5)
+    z = rng.normal(size=(1000, 10))
+    codes = [signed_permutation(rng, z) for _ in range(4)]
+    kl = np.ones((4, 10))
+    assert udr(codes, kl).scores.min() > 0.99
+    np.testing.assert_allclose(udr(codes, kl, preset="dlib").scores, 0.9, atol=1e-9)
+    brute = equation_2(abs_spearman(z, z), np.ones(10, bool), np.ones(10, bool))
+    np.testing.assert_allclose(udr(codes, kl, similarity="spearman").scores, brute, atol=1e-12)
+
+
+def test_spearman_of_identical_orthogonal_codes_is_one():
+    grid = np.stack(np.meshgrid(*[np.arange(4.0)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    ranking = udr([grid, -grid[:, ::-1]], np.ones((2, 3)), similarity="spearman")
+    np.testing.assert_allclose(ranking.scores, 1.0, atol=1e-12)
+
+
+def test_independent_low_rotated_below_aligned():
+    rng = np.random.default_rng(6)
+    z = rng.normal(size=(2000, 6))
+    kl = np.ones((4, 6))
+    independent = udr([rng.normal(size=(2000, 6)) for _ in range(4)], kl)
+    assert independent.scores.max() < 0.05
+    rotations = [np.linalg.qr(rng.normal(size=(6, 6)))[0] for _ in range(4)]
+    for options in ({}, {"preset": "dlib"}, {"similarity": "spearman"}):
+        aligned = udr([signed_permutation(rng, z) for _ in range(4)], kl, **options)
+        rotated = udr([z @ q for q in rotations], kl, **options)
+        assert rotated.scores.max() < aligned.scores.min() - 0.3
+
+
+def test_subset_scores_as_high_as_the_full_model_when_clean():
+    """Section 4: a model that learnt fewer factors is scored on those it has; its dead latents do not count."""
+    rng = np.random.default_rng(7)
+    z = rng.normal(size=(3000, 5))
+    full, part = signed_permutation(rng, z), z.copy()
+    part[:, 3:] = 0.0
+    kl = [np.ones(5), np.array([1, 1, 1, 0, 0.0])]
+    score = udr([full, part], kl).pairwise[1, 0]
+    # Each of 3 + 3 matched latents gives 1, of the 5 + 3 that count.
+    assert score == pytest.approx(6 / 8, abs=0.01)
+    assert udr([part, -part], kl[1:] * 2).scores.min() > 0.99
+
+
+def test_collapsed_model_scores_zero_and_is_no_ones_partner():
+    codes, kl = trained(np.random.default_rng(8))
+    alone = udr(codes, kl)
+    kl_with = [*kl, np.zeros(6)]
+    ranking = udr([*codes, np.zeros((200, 6))], kl_with)
+    assert ranking.scores[-1] == 0.0
+    assert ranking.informative[-1] == 0
+    np.testing.assert_array_equal(ranking.scores[:-1], alone.scores)
+    assert np.isnan(ranking.pairwise[:, -1]).all()
+    assert (udr([np.zeros((20, 3)), np.zeros((20, 3))], np.zeros((2, 3))).scores == 0).all()
+
+
+def test_groups_and_all_to_all():
+    rng = np.random.default_rng(9)
+    codes = [rng.normal(size=(300, 3)) for _ in range(6)]
+    kl = np.ones((6, 3))
+    groups = ["b", "a", "b", "a", "b", "a"]
+    within = udr(codes, kl, groups, similarity="spearman")
+    across = udr(codes, kl, groups, similarity="spearman", all_to_all=True)
+    same = np.array(groups)[:, None] == np.array(groups)
+    np.testing.assert_array_equal(np.isnan(within.pairwise), ~same | np.eye(6, dtype=bool))
+    np.testing.assert_allclose(within.pairwise[0, 2], across.pairwise[0, 2], atol=1e-12)
+    np.testing.assert_array_equal(np.diff(across.start), 5)
+    assert within.groups == tuple(groups)
+
+
+def test_frame_order_and_best_per_informative():
+    codes, kl = trained(np.random.default_rng(10))
+    ranking = udr(codes, kl, preset="dlib")
+    frame = ranking.frame
+    assert list(frame["model"]) == list(ranking.order)
+    assert frame["score"].is_monotonic_decreasing
+    assert "informative" in str(ranking)
+    for count, model in ranking.best_per_informative.items():
+        assert ranking.informative[model] == count
+        assert ranking.scores[model] == ranking.scores[ranking.informative == count].max()
+    assert ranking.best == ranking.order[0]
+
+
+def test_interval_equals_plain_resampling():
+    rng = np.random.default_rng(11)
+    codes = [mixed(rng, rng.normal(size=(100, 3)), 0.5, 1.0) for _ in range(14)]
+    ranking = udr(codes, np.ones((14, 3)), similarity="spearman", confidence=0.9)
+    values = ranking.pairwise[0, 1:]
+    medians = np.median(rng.choice(values, (20_000, len(values))), axis=1)
+    np.testing.assert_allclose(ranking.interval[0], np.quantile(medians, [0.05, 0.95]), atol=0.2 * np.ptp(values))
+    assert ((ranking.interval[:, 0] <= ranking.scores) & (ranking.scores <= ranking.interval[:, 1])).all()
+
+
+def test_same_seed_same_bytes():
+    codes, kl = trained(np.random.default_rng(12))
+    a, b, c = (udr(codes, kl, partners=2, n=150, seed=s) for s in (1, 1, 2))
+    assert a.scores.tobytes() == b.scores.tobytes()
+    assert a.interval.tobytes() == b.interval.tobytes()
+    assert a.scores.tobytes() != c.scores.tobytes()
+
+
+def test_invariant_to_scale_shift_sign_and_order():
+    rng = np.random.default_rng(13)
+    codes, kl = trained(rng)
+    changed, changed_kl = [], []
+    for z, row in zip(codes, kl):
+        order = rng.permutation(len(row))
+        scale = rng.uniform(0.1, 10, len(row)) * rng.choice([-1, 1], len(row))
+        changed.append(z[:, order] * scale + rng.normal(size=len(row)))
+        changed_kl.append(row[order])
+    for options in ({}, {"preset": "dlib"}, {"similarity": "spearman"}):
+        np.testing.assert_allclose(
+            udr(changed, changed_kl, **options).scores, udr(codes, kl, **options).scores, atol=1e-8
+        )
+
+
+def test_constant_latents_count_for_nothing():
+    rng = np.random.default_rng(14)
+    z = rng.normal(size=(500, 3))
+    with_constant = np.column_stack([z, np.full(500, 0.1)])
+    for options in ({}, {"preset": "dlib"}, {"similarity": "spearman"}):
+        plain = udr([z, -z], np.ones((2, 3)), **options)
+        padded = udr([with_constant, -z], [np.array([1, 1, 1, 0.0]), np.ones(3)], **options)
+        np.testing.assert_allclose(padded.scores, plain.scores, atol=1e-9)
+    assert np.isfinite(udr([with_constant, -with_constant], np.ones((2, 4))).scores).all()
+
+
+def bad(**changes):
+    given = {"codes": [np.random.default_rng(i).normal(size=(50, 3)) for i in range(3)], "kl": np.ones((3, 3))}
+    return given | changes
+
+
+Z = np.random.default_rng(0).normal(size=(50, 3))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (bad(codes=[Z, -Z, Z[:40]]), "model 0 has 50 rows, model 2 has 40"),
+        (bad(codes=[Z, -Z, np.where(Z > 2, np.nan, Z)]), "model 2 contain .* NaN"),
+        (bad(codes=[Z, -Z, np.where(Z > 2, np.inf, Z)]), "model 2 contain .* NaN or infinite"),
+        (bad(codes=[Z]), "at least 2; got 1"),
+        (bad(codes=[]), "at least 2; got 0"),
+        (bad(codes=Z), r"one \(models, n, L\) array; got an array of shape \(50, 3\)"),
+        (bad(codes=[Z, -Z, Z[:, 0]]), "model 2 must be numbers of shape"),
+        (bad(codes=[Z, -Z, np.full((50, 3), "a")]), "model 2 must be numbers"),
+        (bad(codes=[z[:7] for z in (Z, -Z, 2 * Z)]), "at least 10 rows"),
+        (bad(codes=3), "list of"),
+        (bad(kl=np.ones((3, 4))), r"kl of model 0 must have shape \(3,\)"),
+        (bad(kl=np.ones((2, 3))), "3 models, 2 rows"),
+        (bad(kl=np.ones(3)), "kl of model 0 must have shape"),
+        (bad(kl=1.0), "one row of latents per model"),
+        (bad(kl=-np.ones((3, 3))), "not negative"),
+        (bad(kl=np.full((3, 3), np.nan)), "finite"),
+        (bad(groups=["a", "b"]), "3 given, 2 groups"),
+        (bad(groups=["a", "b", "c"]), "no group has two"),
+        (bad(similarity="pearson"), "similarity must be"),
+        (bad(preset="x"), "preset must be"),
+        (bad(partners=0), "partners must be at least 1"),
+        (bad(n=51), "n must be from 10 to the 50 rows"),
+        (bad(alpha=-1.0), "alpha must be above 0"),
+        (bad(confidence=1.5), "confidence"),
+        (bad(kl_threshold=float("nan")), "kl_threshold"),
+        (bad(workers=0), "workers"),
+    ],
+)
+def test_bad_input_is_named(given, message):
+    with pytest.raises(ValueError, match=message):
+        udr(**given)
+
+
+def test_group_of_one_and_duplicates_warn():
+    codes = bad()["codes"]
+    with pytest.warns(UserWarning, match="1 models have no partner .* model 2"):
+        ranking = udr(codes, np.ones((3, 3)), ["a", "a", "b"])
+    assert np.isnan(ranking.scores[2])
+    assert ranking.order[-1] == 2
+    with pytest.warns(UserWarning, match="models 0 and 3 have identical codes"):
+        udr([*codes, codes[0].copy()], np.ones((4, 3)))
+
+
+def test_import_is_light():
+    import subprocess
+    import sys
+
+    code = "import sys, karenina.selection; print([m for m in ('torch', 'numba', 'sklearn') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+    assert selection.udr is udr
