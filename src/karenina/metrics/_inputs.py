@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +14,8 @@ class Inputs:
     """Checked codes and factors. Constant codes stay (they are dead); constant factors are gone.
 
     codes: (n, d) float64. factors: (n, k) float64. continuous: (k,) bool. live: (d,) bool, codes that vary.
-    kept: (k,) positions of the remaining factors among those given. names: (k,) their names.
+    kept: (k,) positions of the remaining factors among those given. names: (k,) their names. given: how many
+    factors were given.
     """
 
     codes: NDArray[np.float64]
@@ -22,17 +24,44 @@ class Inputs:
     live: NDArray[np.bool_]
     kept: NDArray[np.int64]
     names: tuple[str, ...]
+    given: int
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The discrete factors as labels 0..size-1, continuous ones as -1: (n, k)."""
+        """The discrete factors as labels 0..size-1, continuous ones as -1: (n, k), the caller's own copy."""
+        return self._labels.copy()
+
+    @cached_property
+    def _labels(self) -> NDArray[np.int64]:
         labels = np.full(self.factors.shape, -1, np.int64)
         for j in np.flatnonzero(~self.continuous):
-            labels[:, j] = np.unique(self.factors[:, j], return_inverse=True)[1]
+            labels[:, j] = ranks(self.factors[:, j])
         return labels
 
+    def spread(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Put values with one row per remaining factor back among the factors given; NaN for the dropped ones."""
+        full = np.full((self.given, *values.shape[1:]), np.nan)
+        full[self.kept] = values
+        return full
 
-def _matrix(value: ArrayLike, argument: str) -> NDArray[np.float64]:
+
+def ranks(column: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The position of each value among the sorted distinct values: (n,) in 0..size-1.
+
+    >>> ranks(np.array([2.0, 7.0, 2.0, 5.0]))
+    array([0, 2, 0, 1])
+    """
+    low, high = column.min(), column.max()
+    whole = column.astype(np.int64) if low > -(2.0**53) and high < 2.0**53 else None
+    if whole is None or high - low > 4 * len(column) + 1024 or (whole != column).any():
+        return np.unique(column, return_inverse=True)[1].astype(np.int64)
+    whole -= int(low)  # small whole numbers need no sorting
+    seen = np.bincount(whole) > 0
+    return whole if seen.all() else (np.cumsum(seen) - 1)[whole]
+
+
+def as_matrix(value: ArrayLike, argument: str) -> NDArray[np.float64]:
+    """A finite (n, columns) float array, or a ValueError that names the argument and what is wrong with it."""
     try:
         array = np.asarray(value)
     except ValueError as error:  # a ragged list
@@ -40,15 +69,17 @@ def _matrix(value: ArrayLike, argument: str) -> NDArray[np.float64]:
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:
-        raise ValueError(f"{argument} has shape {array.shape}, expected (n, {'d' if argument == 'codes' else 'k'})")
+        raise ValueError(
+            f"{argument} has shape {array.shape}, expected (n, {'d' if argument.endswith('codes') else 'k'})"
+        )
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{argument} must be numbers, got dtype {array.dtype}")
     if array.shape[1] == 0:
         raise ValueError(f"{argument} has shape {array.shape}: no columns")
     array = array.astype(np.float64)
-    bad = ~np.isfinite(array)
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
+    finite = np.isfinite(array)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
         raise ValueError(f"{argument} of shape {array.shape} has {array[row, column]} at row {row}, column {column}")
     return array
 
@@ -66,15 +97,15 @@ def check(
     `continuous`: one bool, or one per factor. None: a factor of an integer array, or of whole numbers, is discrete;
     any other float factor is continuous.
     """
-    z = _matrix(codes, "codes")
-    v = _matrix(factors, "factors")
+    z = as_matrix(codes, "codes")
+    v = as_matrix(factors, "factors")
     if len(z) != len(v):
         raise ValueError(f"codes has {len(z)} rows (shape {z.shape}) and factors {len(v)} (shape {v.shape})")
     if len(z) < least:
         raise ValueError(f"codes and factors have {len(z)} rows, at least {least} are needed")
     k = v.shape[1]
     if continuous is None:
-        declared = np.array([bool((column != np.round(column)).any()) for column in v.T])
+        declared = (v != np.round(v)).any(axis=0)
     else:
         declared = np.asarray(continuous)
         if declared.dtype != bool or declared.shape not in [(), (k,)]:
@@ -83,7 +114,7 @@ def check(
     labels = tuple(names) if names is not None else tuple(f"factor {j}" for j in range(k))
     if len(labels) != k:
         raise ValueError(f"{len(labels)} factor names for {k} factors: {labels}")
-    varies = v.min(axis=0) != v.max(axis=0)
+    varies = (v != v[0]).any(axis=0)
     if not varies.any():
         raise ValueError(f"every factor is constant (factors has shape {v.shape}), so nothing can be measured")
     if not varies.all():
@@ -94,7 +125,8 @@ def check(
         codes=z,
         factors=v[:, kept],
         continuous=declared[kept],
-        live=z.min(axis=0) != z.max(axis=0),
+        live=(z != z[0]).any(axis=0),
         kept=kept,
         names=tuple(labels[j] for j in kept),
+        given=k,
     )

@@ -1,0 +1,247 @@
+"""Bins, and entropies and mutual information from one count of all (factor, code) joint histograms.
+
+Every estimate here is a sum over histogram cells of a function of the cell's count, so each is a constant and a
+look-up table over counts 0..n: counting is done once, and all estimates read the same counts.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karenina.metrics._inputs import Inputs, ranks
+from karenina.metrics._neighbours import label_information
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+Binning = Literal["width", "quantile"]
+Estimator = Literal["plugin", "miller-madow", "jackknife", "knn"]
+
+# A value this close below a bin edge (in bin widths) counts as on it. Rounding then cannot move lattice values to
+# the next bin when a code is rescaled or shifted; the chance to touch a value of a continuous code is 1e-10 per row.
+ON_EDGE = 1e-10
+
+# Mutual information below this is rounding: independent variables on a full grid have exactly none.
+ROUNDING = 1e-12
+
+
+def discretise(
+    columns: Floats, bins: int, binning: Binning = "width", limits: tuple[float, float] | None = None
+) -> Ints:
+    """Bin each column: (n, d) floats to (n, d) integers in 0..bins-1.
+
+    width: equal bins [a, b) on the observed range, or on `limits` (values outside go to the end bins); the maximum is
+    in the last bin, as in np.histogram. quantile: equal numbers of rows, by rank, so any increasing map of a column
+    gives the same bins; equal values share a bin. A constant column is bin 0.
+
+    >>> discretise(np.array([[0.0], [0.4], [0.5], [1.0]]), 2).ravel()
+    array([0, 0, 1, 1])
+    """
+    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
+        raise ValueError(f"bins must be a whole number of at least 1, got {bins!r}")
+    if binning not in get_args(Binning):
+        raise ValueError(f"binning must be one of {', '.join(get_args(Binning))}, got {binning!r}")
+    if binning == "quantile":
+        if limits is not None:
+            raise ValueError("limits are for binning='width'; quantile bins have none")
+        position = _middle_ranks(columns) * (bins / len(columns))
+    else:
+        position = _width_position(columns, bins, limits)
+    return np.clip(position + ON_EDGE, 0, bins - 1).astype(np.int64) * (columns.min(axis=0) < columns.max(axis=0))
+
+
+def _middle_ranks(columns: Floats) -> Floats:
+    """Rows below plus half of the rows at each value, in 0..n."""
+    middle = np.empty_like(columns)
+    for j, column in enumerate(columns.T):
+        ordered = np.sort(column)
+        middle[:, j] = np.searchsorted(ordered, column) + np.searchsorted(ordered, column, side="right")
+    return middle / 2
+
+
+def _width_position(columns: Floats, bins: int, limits: tuple[float, float] | None) -> Floats:
+    if limits is not None:
+        low, high = limits
+        if not (np.isfinite([low, high]).all() and low < high):
+            raise ValueError(f"limits must be (low, high) with low < high, got {limits!r}")
+        return (columns - low) * (bins / (high - low))
+    low, high = columns.min(axis=0), columns.max(axis=0)
+    with np.errstate(over="ignore"):
+        span = high - low
+    if not np.isfinite(span).all():  # a column that spans more than the largest float
+        columns, low, span = columns / 4, low / 4, high / 4 - low / 4
+    return (columns - low) / np.where(span > 0, span, 1.0) * bins
+
+
+def factor_labels(inputs: Inputs, bins: int, binning: Binning = "width", *, bin_labels: bool = False) -> Ints:
+    """Every factor as labels 0..size-1: (n, k). Continuous ones are binned; with `bin_labels` discrete ones too."""
+    labels = inputs.labels
+    binned = np.flatnonzero(inputs.continuous | bin_labels)
+    if len(binned):
+        cells = discretise(inputs.factors[:, binned], bins, binning)
+        for column, j in enumerate(binned):
+            labels[:, j] = ranks(cells[:, column].astype(np.float64))
+    return labels
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Sizes and cell sums of all histograms of n rows: what every entropy estimate is made from.
+
+    factor: (k,), code: (d,), joint: (k, d), each a mapping from the name of a cell function to its sums.
+    """
+
+    n: int
+    factor: dict[str, Floats]
+    code: dict[str, Floats]
+    joint: dict[str, Floats]
+
+
+def count(labels: Ints, cells: Ints) -> Counts:
+    """Count (n, k) factor labels against (n, d) code bins in one pass per factor over all codes.
+
+    The sums over cells with count c: "cells" of 1 if occupied, "plugin" of g = c log c, "jackknife" of
+    c (g(c) - g(c-1)).
+    """
+    n, d = cells.shape
+    width = int(cells.max()) + 1
+    table = _cell_functions(n)
+    flat = cells + np.arange(d) * width
+    code = _cell_sums(np.bincount(flat.ravel(), minlength=d * width).reshape(1, d, width), table)
+    factor = [_cell_sums(np.bincount(column).reshape(1, 1, -1), table) for column in labels.T]
+    joint = [_joint_sums(column, flat, d, width, table) for column in labels.T]
+    return Counts(
+        n,
+        {name: np.array([sums[name][0] for sums in factor]) for name in table},
+        code,
+        {name: np.array([sums[name] for sums in joint]) for name in table},
+    )
+
+
+def _cell_functions(n: int) -> dict[str, Floats]:
+    c = np.arange(n + 1, dtype=np.float64)
+    g = c * np.log(np.maximum(c, 1))
+    return {"cells": (c > 0).astype(np.float64), "plugin": g, "jackknife": c * np.diff(g, prepend=0.0)}
+
+
+def _cell_sums(counts: Ints, table: dict[str, Floats]) -> dict[str, Floats]:
+    return {name: values[counts].sum(axis=(0, 2)) for name, values in table.items()}
+
+
+def _joint_sums(label: Ints, flat: Ints, d: int, width: int, table: dict[str, Floats]) -> dict[str, Floats]:
+    size = int(label.max()) + 1
+    keys = flat + (label * (d * width))[:, None]
+    if size * width <= 8 * len(label) + 65536:
+        counts = np.bincount(keys.ravel(), minlength=size * d * width)
+        return _cell_sums(counts.reshape(size, d, width), table)
+    # A factor with about as many values as rows: count the occupied cells only.
+    sums = {name: np.empty(d) for name in table}
+    for j in range(d):
+        occupied = np.unique(keys[:, j], return_counts=True)[1]
+        for name, values in table.items():
+            sums[name][j] = values[occupied].sum()
+    return sums
+
+
+def entropy(sums: dict[str, Floats], n: int, estimator: str) -> Floats:
+    """Entropies in nats from cell sums.
+
+    plugin: maximum likelihood, biased down by about (cells - 1) / 2n. miller-madow: plus that term (Miller 1955).
+    jackknife: the average over leaving each row out, extrapolated (Zahl 1977), in closed form; the least biased here.
+    """
+    if estimator == "jackknife":
+        return n * np.log(n) - (n - 1) * np.log(max(n - 1, 1)) - sums["jackknife"] / n
+    plugin = np.log(n) - sums["plugin"] / n
+    return plugin + (sums["cells"] - 1) / (2 * n) if estimator == "miller-madow" else plugin
+
+
+def information(counts: Counts, estimator: str) -> Floats:
+    """Mutual information (k, d) in nats, never negative; exactly 0 where a code or factor has one cell only."""
+    n = counts.n
+    mi = (
+        entropy(counts.factor, n, estimator)[:, None]
+        + entropy(counts.code, n, estimator)
+        - entropy(counts.joint, n, estimator)
+    )
+    constant = (counts.code["cells"] <= 1) | (counts.factor["cells"] <= 1)[:, None]
+    return np.where((mi < ROUNDING) | constant, 0.0, mi)
+
+
+def above_chance(counts: Counts) -> NDArray[np.bool_]:
+    """Which pairs (k, d) share more information than independent variables with their sizes would seem to.
+
+    Twice the plug-in information times n is the G statistic: chi-squared under independence, with mean
+    f = (cells of factor - 1)(cells of code - 1) and variance 2f. Above means by three standard deviations.
+    """
+    freedom = (counts.factor["cells"] - 1)[:, None] * (counts.code["cells"] - 1)
+    return 2 * counts.n * information(counts, "plugin") > freedom + 3 * np.sqrt(2 * freedom)
+
+
+@dataclass(frozen=True, eq=False)
+class InformationTables:
+    """Entropies and mutual information in nats of k factors and d codes.
+
+    mi: (k, d). factor_entropy: (k,). code_entropy: (d,). joint_entropy: (k, d). importance: (k, d), the information
+    above chance, from which weight="information" is made. bins: of a code.
+    """
+
+    inputs: Inputs
+    mi: Floats
+    factor_entropy: Floats
+    code_entropy: Floats
+    joint_entropy: Floats
+    importance: Floats
+    bins: int
+
+
+def information_tables(
+    inputs: Inputs,
+    *,
+    bins: int = 20,
+    binning: Binning = "width",
+    limits: tuple[float, float] | None = None,
+    estimator: Estimator = "plugin",
+    neighbours: int = 3,
+    factor_bins: int = 10,
+) -> InformationTables:
+    """What the five metrics need, from one count of all joint histograms.
+
+    bins, binning, limits: how codes are binned, see `discretise`. Integer factors are used as they are, continuous ones
+    are put in `factor_bins` bins of the same kind. estimator:
+    - "plugin": maximum likelihood, review equation 2, as both published protocols do.
+    - "miller-madow", "jackknife": less biased entropies. For noise codes and a factor of 10 values at n = 1000 the mean
+      information is 0.084 by plug-in, 0.024 and 0.007 by these; information that is really there is kept.
+    - "knn": codes are not binned; Ross 2014 with `neighbours` neighbours of the same (binned) factor value. Entropies
+      of codes, used by jemmig and normaliser="code", still come from bins.
+
+    A pair's importance is its jackknife (or knn) information where the binned pair passes a G test against independence
+    (`above_chance`), else 0: without this, the chance information of many noise codes would add up.
+    """
+    if estimator not in get_args(Estimator):
+        raise ValueError(f"estimator must be one of {', '.join(get_args(Estimator))}, got {estimator!r}")
+    if neighbours < 1:
+        raise ValueError(f"neighbours must be at least 1, got {neighbours!r}")
+    labels = factor_labels(inputs, factor_bins, binning)
+    counts = count(labels, discretise(inputs.codes, bins, binning, limits))
+    by_counts = "plugin" if estimator == "knn" else estimator
+    factor_entropy = np.maximum(entropy(counts.factor, counts.n, by_counts), 0)
+    code_entropy = np.where(inputs.live, np.maximum(entropy(counts.code, counts.n, by_counts), 0), 0.0)
+    if estimator == "knn":
+        mi = np.zeros((labels.shape[1], len(inputs.live)))
+        for j in np.flatnonzero(inputs.live):
+            mi[:, j] = [label_information(inputs.codes[:, j], label, neighbours) for label in labels.T]
+    else:
+        mi = information(counts, estimator)
+    mi = np.minimum(mi, factor_entropy[:, None])
+    certain = mi if estimator == "knn" else np.minimum(information(counts, "jackknife"), factor_entropy[:, None])
+    return InformationTables(
+        inputs=inputs,
+        mi=mi,
+        factor_entropy=factor_entropy,
+        code_entropy=code_entropy,
+        joint_entropy=np.maximum(factor_entropy[:, None] + code_entropy - mi, 0),
+        importance=np.where(above_chance(counts), certain, 0.0),
+        bins=bins,
+    )

@@ -1,0 +1,137 @@
+"""Scores of one representation that need no labels: how far its codes are from independent.
+
+Locatello et al. 2019 (the study), appendix C and I.2, apply them to means and to samples of the encoder. A low value
+does not show that a representation is disentangled: independent noise scores 0. A high value shows that it is not
+factorised. Constant codes are left out; with fewer than two live codes every score is 0.
+"""
+
+import warnings
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from karenina.metrics._histograms import Binning, Estimator, count, discretise, information
+from karenina.metrics._inputs import as_matrix
+from karenina.metrics._neighbours import pair_information
+from karenina.metrics._result import Result
+
+Floats = NDArray[np.float64]
+
+
+def gaussian_total_correlation(codes: ArrayLike) -> Result:
+    """Total correlation in nats of a Gaussian fitted to codes (n, d): (sum log diag C - log det C) / 2.
+
+    The divergence between the fitted Gaussian and the product of its marginals; the study, appendix C. It sees linear
+    dependence only and does not depend on the scale of the codes. A singular covariance (copied codes, or no more rows
+    than codes) gives inf. Cost: one (d, d) covariance.
+
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> bool(gaussian_total_correlation(rows).value < 0.01), float(gaussian_total_correlation(np.hstack([rows, rows])))
+    (True, inf)
+    """
+    live = _live(codes)
+    if live.shape[1] < 2:
+        return Result(0.0)
+    eigenvalues = np.linalg.eigvalsh(_correlation(live))
+    if eigenvalues[0] <= len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]:
+        return Result(float("inf"))
+    return Result(max(0.0, float(-np.log(eigenvalues).sum() / 2)))
+
+
+def gaussian_wasserstein_correlation(codes: ArrayLike, *, normalised: bool = False) -> Result:
+    """Squared 2-Wasserstein distance between a Gaussian fitted to codes (n, d) and the product of its marginals.
+
+    2 tr C - 2 tr (D C)^1/2 with D = diag C, the study's release; `normalised` divides by tr C. Finite for singular
+    covariances too, where rounding leaves errors of 1e-8. It sees linear dependence only. Unlike total correlation it
+    weighs codes by their variance; the normalised form does not change when all codes are scaled together. Cost: one (d, d) covariance.
+
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 1))
+    >>> round(float(gaussian_wasserstein_correlation(np.hstack([rows, rows]), normalised=True)), 2)
+    0.59
+    """
+    live = _live(codes)
+    if live.shape[1] < 2:
+        return Result(0.0)
+    scale = 2.0 ** np.frexp(np.abs(live).max())[1]  # exact, and keeps squares of huge or tiny codes in range
+    covariance = np.cov(live / scale, rowvar=False)
+    trace = float(np.trace(covariance))
+    distance = max(0.0, 2 * trace - 2 * _trace_of_root(covariance))
+    return Result(distance / trace if normalised else distance * scale**2)
+
+
+def _trace_of_root(covariance: Floats) -> float:
+    """tr (D C)^1/2, from the eigenvalues of the similar symmetric matrix D^1/2 C D^1/2.
+
+    The root of an eigenvalue that is 0 but for rounding is 1e-8. The study's matrix square root has that in its numbers
+    for singular covariances, so there its value is taken, unless it went astray.
+    """
+    spread = np.sqrt(np.diag(covariance))
+    eigenvalues = np.linalg.eigvalsh(covariance * spread[:, None] * spread)
+    zero = eigenvalues <= len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]
+    exact = float(np.sqrt(eigenvalues[~zero]).sum())
+    if not zero.any():
+        return exact
+    from scipy.linalg import sqrtm
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of every singular matrix
+        published = float(np.trace(sqrtm(covariance * np.diag(covariance)[:, None])).real)
+    return published if abs(published - exact) <= 1e-6 * exact else exact
+
+
+def mutual_information(
+    codes: ArrayLike,
+    *,
+    bins: int = 20,
+    binning: Binning = "width",
+    estimator: Estimator = "plugin",
+    neighbours: int = 3,
+) -> Result:
+    """Mean mutual information in nats over pairs of different codes (n, d); details "pairwise" has them: (d, d).
+
+    The study's release: plug-in estimate from `bins` bins per code. Unlike the Gaussian scores it sees any dependence;
+    the plug-in estimate has a floor of about (bins - 1)^2 / 2n for independent codes, which estimator="jackknife"
+    mostly removes; "knn" needs no bins (Kraskov et al. 2004). NaN in "pairwise" marks constant codes and the diagonal.
+    Cost: O(n d^2); "knn" 20 ms per pair at 10,000 rows.
+
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> round(float(mutual_information(rows, estimator="jackknife")), 2)
+    0.0
+    """
+    given = as_matrix(codes, "codes")
+    live = np.flatnonzero((given != given[:1]).any(axis=0))
+    d = len(live)
+    pairwise = np.full((given.shape[1], given.shape[1]), np.nan)
+    if d < 2:
+        return Result(0.0, details={"pairwise": pairwise})
+    if estimator == "knn":
+        if neighbours < 1:
+            raise ValueError(f"neighbours must be at least 1, got {neighbours!r}")
+        found = np.zeros((d, d))
+        for i in range(d):
+            for j in range(i):
+                found[i, j] = found[j, i] = pair_information(given[:, live[i]], given[:, live[j]], neighbours)
+    elif estimator in ("plugin", "miller-madow", "jackknife"):
+        cells = discretise(given[:, live], bins, binning)
+        found = information(count(cells, cells), estimator)
+    else:
+        raise ValueError(f"estimator must be plugin, miller-madow, jackknife or knn, got {estimator!r}")
+    np.fill_diagonal(found, np.nan)
+    pairwise[np.ix_(live, live)] = found
+    return Result(float(np.nansum(found) / (d * (d - 1))), details={"pairwise": pairwise})
+
+
+def _live(codes: ArrayLike) -> Floats:
+    given = as_matrix(codes, "codes")
+    if len(given) < 2:
+        raise ValueError(f"codes has {len(given)} rows (shape {given.shape}), at least 2 are needed")
+    return np.ascontiguousarray(given[:, (given != given[0]).any(axis=0)])
+
+
+def _correlation(codes: Floats) -> Floats:
+    """Correlations (d, d) of columns that vary, of any magnitude."""
+    centred = codes / np.abs(codes).max(axis=0)
+    centred -= centred.mean(axis=0)
+    centred /= np.abs(centred).max(axis=0)
+    centred /= np.sqrt((centred**2).sum(axis=0))
+    return centred.T @ centred

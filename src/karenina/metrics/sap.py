@@ -1,0 +1,201 @@
+"""Separated attribute predictability."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from karenina.metrics._inputs import Inputs, as_matrix, check, ranks
+from karenina.metrics._one_variable import linear_svm, predict, tree_levels
+from karenina.metrics._result import Result
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Classifier = Literal["svm", "tree"]
+
+
+def sap(
+    codes: ArrayLike,
+    factors: ArrayLike,
+    *,
+    classifier: Classifier = "svm",
+    standardise: bool = True,
+    penalty: float = 100.0,
+    depth: int = 9,
+    folds: int = 10,
+    test_codes: ArrayLike | None = None,
+    test_factors: ArrayLike | None = None,
+    test_fraction: float = 1 / 3,
+    seed: int = 0,
+    continuous: bool | Sequence[bool] | None = None,
+) -> Result:
+    """Separated attribute predictability: does one code alone predict each factor best? Compactness, in [0, 1].
+
+    Kumar et al. 2018, section 3; review equation 1: per factor the best score of one code minus the second best, and
+    the mean. codes (n, d), factors (n, k) -> per_factor (k,), matrix of scores (k, d).
+
+    The score of one code and a continuous factor is the R2 of linear regression, which is their squared correlation.
+    For a discrete factor it is measured on rows that the classifier did not see: `test_codes` and `test_factors`, or
+    else `test_fraction` of the rows, chosen by `seed`; 0 scores the rows that were fitted. continuous=True treats all
+    factors as numbers. classifier:
+    - "svm": accuracy of a linear support vector machine with balanced classes, one against the rest (the study). The
+      study's C = 0.01 at 10,000 rows is `penalty` 100: C is penalty / rows, so the score does not drift with the number
+      of rows. It depends on the scale of the code; `standardise` removes that, the study does not.
+    - "tree": balanced accuracy of a classification tree, its depth chosen from 1..`depth` by cross-validation in
+      `folds` (the review, whose release measures plain accuracy on the rows that were fitted).
+    Classes that only one side has are left out. A constant code scores 0.
+
+    Assumes that factors are linear in their code, or for labels ordered along it. Fails: a two-dimensional code of
+    an angle scores 0.6 (review 5.4, table 1); it falls for monotone but non-linear codes (review 5.5); two and four
+    copies both score 0. With labels it is on the scale of accuracies: a linear machine on one code cannot separate many
+    classes, so perfect codes of dSprites score 0.26 and differences are small.
+
+    Cost: one matrix product for R2. For labels O(n d k) after sorting each code; 0.08 s for 10,000 rows, 10 codes and
+    dSprites' 113 classes ("svm"), 1.5 s ("tree").
+
+    >>> factors = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> round(float(sap(factors, factors)), 2), round(float(sap(np.hstack([factors, factors]), factors)), 2)
+    (1.0, 0.0)
+    """
+    return sap_of(
+        check(codes, factors, continuous),
+        classifier=classifier,
+        standardise=standardise,
+        penalty=penalty,
+        depth=depth,
+        folds=folds,
+        test_codes=test_codes,
+        test_factors=test_factors,
+        test_fraction=test_fraction,
+        seed=seed,
+    )
+
+
+def sap_of(
+    inputs: Inputs,
+    *,
+    classifier: Classifier = "svm",
+    standardise: bool = True,
+    penalty: float = 100.0,
+    depth: int = 9,
+    folds: int = 10,
+    test_codes: ArrayLike | None = None,
+    test_factors: ArrayLike | None = None,
+    test_fraction: float = 1 / 3,
+    seed: int = 0,
+) -> Result:
+    """`sap` of checked inputs."""
+    if classifier not in ("svm", "tree"):
+        raise ValueError(f"classifier must be svm or tree, got {classifier!r}")
+    if penalty <= 0 or depth < 1 or folds < 2:
+        raise ValueError(f"expected penalty > 0, depth >= 1 and folds >= 2, got {penalty!r}, {depth!r} and {folds!r}")
+    live, continuous = inputs.live, inputs.continuous
+    scores = np.zeros((len(continuous), len(live)))
+    if live.any():
+        scores[np.ix_(continuous, live)] = _r2(inputs.codes[:, live], inputs.factors[:, continuous])
+    if live.any() and not continuous.all():
+        train, test = _split(inputs, test_codes, test_factors, test_fraction, seed)
+        if standardise:
+            train, test = _standardised(train, test)
+        for j in np.flatnonzero(~continuous):
+            scores[j, live] = _accuracy(train, test, int(j), classifier, penalty, depth, folds)
+    ordered = np.sort(np.column_stack([scores, np.zeros(len(scores))]) if len(live) == 1 else scores, axis=1)
+    gap = ordered[:, -1] - ordered[:, -2]
+    return Result(value=float(gap.mean()), per_factor=inputs.spread(gap), matrix=inputs.spread(scores))
+
+
+def _r2(codes: Floats, factors: Floats) -> Floats:
+    """Squared correlations (k, d)."""
+    z, v = _directions(codes), _directions(factors)
+    return np.minimum((v.T @ z) ** 2, 1.0)
+
+
+def _directions(columns: Floats) -> Floats:
+    """Centred columns of length 1. Dividing by the largest entry first keeps squares of huge or tiny ones in range."""
+    columns = columns / np.abs(columns).max(axis=0, initial=np.finfo(float).tiny)
+    centred = columns - columns.mean(axis=0)
+    centred /= np.abs(centred).max(axis=0, initial=np.finfo(float).tiny)
+    return centred / np.sqrt((centred**2).sum(axis=0))
+
+
+Rows = tuple[Floats, Floats]
+
+
+def _split(
+    inputs: Inputs, test_codes: ArrayLike | None, test_factors: ArrayLike | None, fraction: float, seed: int
+) -> tuple[Rows, Rows]:
+    """Live codes and factors of the rows to fit and of the rows to score."""
+    codes, factors = inputs.codes[:, inputs.live], inputs.factors
+    if (test_codes is None) != (test_factors is None):
+        raise ValueError("give both test_codes and test_factors, or neither")
+    if test_codes is not None and test_factors is not None:
+        z, v = as_matrix(test_codes, "test_codes"), as_matrix(test_factors, "test_factors")
+        if len(z) != len(v) or z.shape[1] != len(inputs.live) or v.shape[1] != inputs.given:
+            raise ValueError(
+                f"test_codes has shape {z.shape} and test_factors {v.shape}, "
+                f"expected (m, {len(inputs.live)}) and (m, {inputs.given})"
+            )
+        return (codes, factors), (z[:, inputs.live], v[:, inputs.kept])
+    if not 0 <= fraction < 1:
+        raise ValueError(f"test_fraction must be from 0 to below 1, got {fraction!r}")
+    if fraction == 0:
+        return (codes, factors), (codes, factors)
+    rows = np.random.default_rng(seed).permutation(len(codes))
+    held = max(1, round(fraction * len(rows)))
+    if held == len(rows):
+        raise ValueError(f"{len(rows)} rows cannot be split with test_fraction {fraction!r}")
+    test, train = rows[:held], rows[held:]
+    return (codes[train], factors[train]), (codes[test], factors[test])
+
+
+def _standardised(train: Rows, test: Rows) -> tuple[Rows, Rows]:
+    codes = train[0]
+    with np.errstate(over="ignore"):
+        size = np.abs(codes).max(axis=0, initial=np.finfo(float).tiny)
+        mean = (codes / size).mean(axis=0)
+        spread = (codes / size).std(axis=0)
+        spread[spread == 0] = 1.0
+        return ((codes / size - mean) / spread, train[1]), ((test[0] / size - mean) / spread, test[1])
+
+
+def _accuracy(
+    train: Rows, test: Rows, factor: int, classifier: Classifier, penalty: float, depth: int, folds: int
+) -> Floats:
+    """Accuracy of every code on the classes of one factor that both sides have: (d,)."""
+    of_train, of_test = train[1][:, factor], test[1][:, factor]
+    shared = np.intersect1d(of_train, of_test)
+    if len(shared) < 2:
+        return np.zeros(train[0].shape[1])
+    fitted, scored = np.isin(of_train, shared), np.isin(of_test, shared)
+    label, truth = ranks(of_train[fitted]), ranks(of_test[scored])
+    codes, unseen = train[0][fitted], test[0][scored]
+    if classifier == "svm":
+        return (predict(unseen, *linear_svm(codes, label, penalty / len(codes))) == truth[:, None]).mean(axis=0)
+    columns = zip(codes.T, unseen.T)
+    return np.array([_tree_accuracy(code, label, other, truth, depth, folds) for code, other in columns])
+
+
+def _tree_accuracy(code: Floats, label: Ints, unseen: Floats, truth: Ints, depth: int, folds: int) -> float:
+    """Balanced accuracy on unseen rows of the tree whose depth is best in stratified cross-validation."""
+    size = np.bincount(label)
+    fold = np.empty(len(label), np.int64)
+    fold[np.argsort(label, kind="stable")] = np.arange(len(label)) - np.repeat(np.cumsum(size) - size, size)
+    fold %= folds
+    found = np.zeros(depth)
+    for held in range(folds):
+        rest = fold != held
+        if rest.all() or not rest.any():
+            continue
+        levels = tree_levels(code[rest], label[rest], len(size), depth)
+        found += [_balanced(level, code[~rest], label[~rest], len(size)) for level in levels]
+    levels = tree_levels(code, label, len(size), int(found.argmax()) + 1)
+    return _balanced(levels[-1], unseen, truth, len(size))
+
+
+def _balanced(tree: tuple[Floats, Ints], code: Floats, label: Ints, classes: int) -> float:
+    """Mean over the classes present of the share of their rows that the tree gets right."""
+    thresholds, answer = tree
+    right = answer[np.searchsorted(thresholds, code)] == label
+    size = np.bincount(label, minlength=classes)
+    return float((np.bincount(label[right], minlength=classes)[size > 0] / size[size > 0]).mean())
