@@ -1,0 +1,114 @@
+"""Model files and checkpoints: safetensors with JSON inside. Reading one executes nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from karenina._files import atomic
+from karenina.training.config import Config
+from karenina.training.learners import Learner
+from karenina.training.loop import State
+
+# Raised when a file of this version can no longer be read by the program before it.
+FORMAT = 1
+
+
+class BadFile(ValueError):
+    """A file that is not what its name says: cut off, damaged, or made for something else."""
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    """One metadata entry only: safetensors writes several in no fixed order, and equal runs should have equal bytes."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    content = save(plain, metadata={"karenina": json.dumps(about)})
+    with atomic(path) as part:
+        part.write_bytes(content)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            about = json.loads((file.metadata() or {})["karenina"])
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise BadFile(f"{path} is damaged or not a file of karenina ({error})") from None
+    if not isinstance(about, dict) or not isinstance(about.get("format"), int):
+        raise BadFile(f"{path} does not say which format it has")
+    check_format(path, about["format"])
+    return tensors, about
+
+
+def check_format(path: Path, found: int) -> None:
+    if found > FORMAT:
+        raise ValueError(f"{path} has format {found}, this version of karenina reads up to {FORMAT}: please upgrade")
+
+
+def load_weights(module: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
+    """Copy the tensors into the module, after checking that names, shapes and types are exactly its own."""
+    wanted = {name: (tuple(t.shape), t.dtype) for name, t in module.state_dict().items()}
+    found = {name: (tuple(t.shape), t.dtype) for name, t in tensors.items()}
+    if wanted != found:
+        odd = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+        raise BadFile(f"{path} does not hold the network that its config describes: see {', '.join(odd[:3])}")
+    module.load_state_dict(tensors)
+
+
+def save_checkpoint(path: Path, config: Config, learner: Learner, state: State) -> None:
+    tensors = {"noise": state.noise.get_state()}
+    for name, module in learner.modules.items():
+        tensors |= {f"module/{name}/{key}": value for key, value in module.state_dict().items()}
+    for name, optimiser in learner.optimisers.items():
+        for i, parameter in enumerate(optimiser.param_groups[0]["params"]):
+            for key, value in optimiser.state[parameter].items():
+                tensors[f"optimiser/{name}/{i}/{key}"] = value
+    if state.sums is not None:
+        tensors["sums"] = state.sums
+    if state.trace:
+        tensors["trace"] = torch.from_numpy(np.stack(state.trace))
+    about = {
+        "format": FORMAT,
+        "config": config.to_json(),
+        "step": state.step,
+        "first_loss": state.first_loss,
+        "names": state.names,
+        "summed": state.summed,
+        "history": state.history,
+        "rng": state.rng.bit_generator.state,
+    }
+    write_tensors(path, tensors, about)
+
+
+def load_checkpoint(path: Path, config: Config, learner: Learner, state: State) -> None:
+    """Bring learner and state to where the checkpoint was. On BadFile they must not be used any more."""
+    tensors, about = read_tensors(path)
+    if about.get("config") != json.loads(json.dumps(config.to_json())):
+        raise BadFile(f"{path} belongs to another run")
+    try:
+        for name, module in learner.modules.items():
+            load_weights(module, _within(tensors, f"module/{name}/"), path)
+        for name, optimiser in learner.optimisers.items():
+            for i, parameter in enumerate(optimiser.param_groups[0]["params"]):
+                saved = _within(tensors, f"optimiser/{name}/{i}/")
+                # Adam walks parameters and moments side by side in memory: they need the same layout.
+                optimiser.state[parameter] = {
+                    key: torch.empty_like(parameter).copy_(value) if value.ndim else value.to(parameter.device)
+                    for key, value in saved.items()
+                }
+        state.noise.set_state(tensors["noise"])
+        state.rng.bit_generator.state = about["rng"]
+        state.step, state.first_loss = about["step"], about["first_loss"]
+        state.names, state.summed, state.history = about["names"], about["summed"], about["history"]
+        state.sums = tensors["sums"].to(state.noise.device) if "sums" in tensors else None
+        state.trace = list(tensors["trace"].numpy()) if "trace" in tensors else []
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise BadFile(f"{path} lacks something or holds something odd ({error})") from None
+
+
+def _within(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

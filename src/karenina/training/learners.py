@@ -1,0 +1,136 @@
+"""Learners: a model, its optimisers, and one update. The training loop needs no more than that of any method."""
+
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from karenina.models import fast, infogan
+from karenina.models.discriminator import Discriminator, permute_dims
+from karenina.models.networks import Autoencoder, build
+from karenina.models.objectives import DECODERS, OBJECTIVES, Batch, Objective, kl_per_latent
+from karenina.training.config import Config
+
+Draw = Callable[[], Tensor]
+
+
+class Learner(Protocol):
+    """`modules` and `optimisers` are what a checkpoint holds; modules["network"] is the model."""
+
+    modules: dict[str, nn.Module]
+    optimisers: dict[str, torch.optim.Adam]
+
+    def update(self, draw: Draw, step: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        """One update from batches of images `draw()`: "loss", its terms, and the KL of each latent if there is one."""
+        ...
+
+
+class VAELearner:
+    """Any objective, with FactorVAE's discriminator where it is asked for."""
+
+    def __init__(self, config: Config, objective: Objective, size: float, noise: torch.Generator, device: torch.device):
+        parameters = dict(config.parameters)
+        network = build(config.network, config.image_shape, config.latents)
+        self.network = network.to(device)
+        self.discriminator: Discriminator | None = None
+        self.modules: dict[str, nn.Module] = {"network": self.network}
+        self.optimisers = {"network": fast.adam(self.network.parameters(), config.learning_rate)}
+        if config.method == "factor_vae":
+            layers, units = parameters.pop("discriminator_layers"), parameters.pop("discriminator_units")
+            self.discriminator = Discriminator(config.latents, layers=layers, units=units).to(device)
+            self.modules["discriminator"] = self.discriminator
+            rate = parameters.pop("discriminator_learning_rate")
+            self.optimisers["discriminator"] = fast.adam(self.discriminator.parameters(), rate, (0.5, 0.9))
+        self.objective, self.parameters = objective, parameters
+        self.distance = DECODERS[config.decoder][0]
+        self.weight, self.size, self.noise = config.reconstruction_weight, size, noise
+
+    def update(self, draw: Draw, step: int) -> tuple[dict[str, Tensor], Tensor]:
+        x = draw()
+        mean, logvar = self.network.encode(x)
+        z = self.sample(mean, logvar)
+        reconstruction = self.weight * self.distance(x, self.network.decode(z))
+        kl = kl_per_latent(mean, logvar)
+        batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, self.discriminator)
+        terms = self.objective(batch, **self.parameters)
+        loss = total(terms)
+        minimise(loss, self.optimisers["network"])
+        recorded = {"loss": loss, **terms}
+        if self.discriminator is not None:
+            recorded["discriminator"] = self.update_discriminator(z.detach(), draw())
+        return recorded, kl
+
+    def update_discriminator(self, z: Tensor, x: Tensor) -> Tensor:
+        """Kim & Mnih (2018), algorithm 2: z of the first batch against shuffled codes of a second batch x."""
+        assert self.discriminator is not None
+        with torch.no_grad():
+            shuffled = permute_dims(self.sample(*self.network.encode(x)), self.noise)
+        loss = self.discriminator.loss(z, shuffled)
+        minimise(loss, self.optimisers["discriminator"])
+        return loss
+
+    def sample(self, mean: Tensor, logvar: Tensor) -> Tensor:
+        epsilon = torch.randn(mean.shape, generator=self.noise, device=mean.device)
+        return torch.addcmul(mean, (0.5 * logvar).exp(), epsilon)
+
+
+class InfoGANLearner:
+    """Several updates of the critic and Q, then one of the generator."""
+
+    def __init__(self, config: Config, noise: torch.Generator, device: torch.device):
+        self.network = infogan.build(config.network, config.image_shape, config.latents).to(device)
+        self.modules: dict[str, nn.Module] = {"network": self.network}
+        critic = [*self.network.features.parameters(), *self.network.head.parameters()]
+        # Gulrajani et al. (2017), algorithm 1: no momentum.
+        self.optimisers = {
+            "critic": fast.adam(critic, config.learning_rate, (0.0, 0.9)),
+            "generator": fast.adam(self.network.decoder.parameters(), config.learning_rate, (0.0, 0.9)),
+        }
+        self.batch, self.noise = config.batch, noise
+        self.mi_weight = config.parameters["mi_weight"]
+        self.gradient_penalty = config.parameters["gradient_penalty"]
+        self.critic_steps = config.parameters["critic_steps"]
+
+    def update(self, draw: Draw, step: int) -> tuple[dict[str, Tensor], None]:
+        for _ in range(self.critic_steps):
+            terms = infogan.critic_terms(
+                self.network,
+                draw(),
+                self.noise,
+                mi_weight=self.mi_weight,
+                gradient_penalty=self.gradient_penalty,
+            )
+            minimise(total(terms), self.optimisers["critic"])
+        made = infogan.generator_terms(self.network, self.batch, self.noise, mi_weight=self.mi_weight)
+        minimise(total(made), self.optimisers["generator"])
+        return {"loss": total(terms | made), **terms, **made}, None
+
+
+def make_learner(config: Config, method: Any, size: float, noise: torch.Generator, device: torch.device) -> Learner:
+    """A fresh learner. The initial weights are drawn from the seed; torch's global generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        if config.method == "infogan":
+            return InfoGANLearner(config, noise, device)
+        objective = OBJECTIVES.get(config.method, method)
+        return VAELearner(config, cast(Objective, objective), size, noise, device)
+
+
+def network_of(learner: Learner) -> Autoencoder:
+    return cast(Autoencoder, learner.modules["network"])
+
+
+def total(terms: dict[str, Tensor]) -> Tensor:
+    if not isinstance(terms, dict) or not all(isinstance(v, Tensor) and v.ndim == 0 for v in terms.values()):
+        raise ValueError(f"an objective must return a dict of named scalar tensors, got {terms!r}")
+    loss: Any = sum(terms.values())
+    return loss
+
+
+def minimise(loss: Tensor, optimiser: torch.optim.Optimizer) -> None:
+    """One step of this optimiser; gradients of other networks are not even computed."""
+    parameters = optimiser.param_groups[0]["params"]
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward(inputs=parameters)
+    optimiser.step()

@@ -1,0 +1,141 @@
+"""The training loop, for every method that takes steps."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from karenina.data import DataSet
+from karenina.training.config import TRACE_LENGTH, Config
+from karenina.training.learners import Learner, network_of
+
+
+class TrainingDiverged(ValueError):
+    """Training cannot go on: a loss term is not a finite number, or has exploded. The message says which and when."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is: `row` is the newest row of its history, averages over the last steps."""
+
+    step: int
+    steps: int
+    row: dict[str, float]
+    images_per_second: float
+
+
+@dataclass
+class State:
+    """All that changes while a run goes on, besides the learner's weights; a checkpoint is both."""
+
+    rng: np.random.Generator
+    noise: torch.Generator
+    step: int = 0
+    first_loss: float = 0.0
+    names: list[str] = field(default_factory=list)
+    sums: Tensor | None = None  # of the values since the last row of the history
+    summed: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    trace: list[NDArray[np.float16]] = field(default_factory=list)
+
+
+def fit(
+    learner: Learner,
+    data: DataSet,
+    config: Config,
+    state: State,
+    device: torch.device,
+    save: Callable[[], None],
+    progress: Callable[[Progress], None] | None = None,
+) -> None:
+    """Train from `state.step` to `config.steps`. `save` is called after every step and decides whether it is time."""
+    row_every = min(max(config.steps // 200, 1), 100)
+    moments = trace_steps(config.steps) if config.trace else []
+    # The same images for every run on this data set, so that traces can be compared.
+    watched = to_tensor(data.sample(200, np.random.default_rng(0))[0], device) if config.trace else None
+
+    def draw() -> Tensor:
+        return to_tensor(data.sample(config.batch, state.rng)[0], device)
+
+    if watched is not None and not state.trace:
+        state.trace.append(activations(learner, watched))
+    started, first = time.perf_counter(), state.step
+    while state.step < config.steps:
+        terms, kl = learner.update(draw, state.step)
+        add_to_row(state, terms, kl)
+        state.step += 1
+        if state.step % row_every == 0 or state.step == config.steps:
+            close_row(state)
+            check(state, learner)
+            if progress is not None:
+                rate = (state.step - first) * config.batch / (time.perf_counter() - started)
+                progress(Progress(state.step, config.steps, state.history[-1], rate))
+        if watched is not None and state.step in moments:
+            state.trace.append(activations(learner, watched))
+        save()
+
+
+def to_tensor(images: NDArray[Any], device: torch.device) -> Tensor:
+    """Images (n, c, h, w), uint8 or floats in [0, 1], as float32 in the layout that convolutions are fast in."""
+    if not images.flags.writeable:  # torch has no read-only tensors
+        images = images.copy()
+    x = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+    floats = x.to(torch.float32, memory_format=torch.channels_last)
+    return floats.div_(255) if x.dtype == torch.uint8 else floats
+
+
+def add_to_row(state: State, terms: dict[str, Tensor], kl: Tensor | None) -> None:
+    """Sums stay in one tensor until a row is closed: reading numbers at every step would make a GPU wait."""
+    values = [*terms.values(), *([] if kl is None else [kl])]
+    flat = torch.cat([value.detach().reshape(-1) for value in values]).double()
+    if state.step == 0:
+        state.names = [*terms, *(f"kl_{j}" for j in range(len(flat) - len(terms)))]
+        state.first_loss = float(terms["loss"].detach())
+    state.sums = flat if state.sums is None else state.sums.add_(flat)
+    state.summed += 1
+
+
+def close_row(state: State) -> None:
+    assert state.sums is not None
+    means = (state.sums / state.summed).tolist()
+    state.history.append({"step": state.step, **dict(zip(state.names, means))})
+    state.sums, state.summed = None, 0
+
+
+def check(state: State, learner: Learner) -> None:
+    """Stop when a term or a weight is no longer a number, or the loss is far beyond where it began."""
+    row = state.history[-1]
+    for name, value in row.items():
+        if not np.isfinite(value):
+            raise TrainingDiverged(f"{name} is {value} by step {state.step}: try a smaller learning rate")
+    if abs(row["loss"]) > 1e4 * max(abs(state.first_loss), 1.0):
+        raise TrainingDiverged(
+            f"the loss grew from {state.first_loss:.4g} to {row['loss']:.4g} by step {state.step}: "
+            "try a smaller learning rate"
+        )
+    norms = torch.stack([parameter.detach().norm() for parameter in network_of(learner).parameters()])
+    if not torch.isfinite(norms).all():
+        raise TrainingDiverged(f"weights are not finite by step {state.step}: try a smaller learning rate")
+
+
+def trace_steps(steps: int) -> list[int]:
+    """0 and 29 more moments up to the last step, evenly spaced on a log scale where whole numbers allow."""
+    moments = [0]
+    for moment in np.geomspace(1, steps, TRACE_LENGTH - 1):
+        moments.append(max(round(float(moment)), moments[-1] + 1))
+    return moments
+
+
+@torch.no_grad()
+def activations(learner: Learner, x: Tensor) -> NDArray[np.float16]:
+    """(images, units) of the decoder's first layer, at the mean codes of the present encoder."""
+    network = network_of(learner)
+    network.eval()
+    units = network.first_activations(network.encode(x)[0])
+    network.train()
+    return units.cpu().numpy().astype(np.float16)

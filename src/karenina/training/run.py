@@ -1,0 +1,217 @@
+"""A trained model and what is known about it."""
+
+import json
+import os
+import platform
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+import karenina
+from karenina._files import atomic
+from karenina.models import fast, infogan
+from karenina.models.networks import Autoencoder, Shape, build
+from karenina.models.objectives import DECODERS, kl_per_latent
+from karenina.training.checkpoint import FORMAT, BadFile, check_format, load_weights, read_tensors, write_tensors
+from karenina.training.config import Config
+from karenina.training.loop import to_tensor
+
+# Rows encoded at a time: the convolutions of a few images fit the cache, the fully connected layers want many rows.
+_FEATURE_ROWS, _HEAD_ROWS = 32, 1024
+
+
+class Run:
+    """A trained model: `encode`, `decode`, `history`, `config`.
+
+    >>> run = karenina.train("blobs", "beta_vae", beta=16, latents=8, steps=6000, out="runs/a")   # doctest: +SKIP
+    >>> mean, logvar = run.encode(images)                                                           # doctest: +SKIP
+
+    config: every choice that decided the result. history: a table with the columns step, loss, its terms (weighted:
+    they add up to it) and kl_0, kl_1, ... (the KL of each latent), averages since the row before.
+    trace: (30, 200, units) float16 or None, see `train`. path: the directory, or None. status: "finished".
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        network: Autoencoder,
+        history: pd.DataFrame | None = None,
+        trace: NDArray[np.float16] | None = None,
+        path: Path | None = None,
+    ):
+        self.config = config
+        self.path = path
+        self.status = "finished"
+        self._network = network.eval()
+        self._history = history
+        self._trace = trace
+
+    def __repr__(self) -> str:
+        c = self.config
+        parameters = "".join(f", {name} {value}" for name, value in c.parameters.items())
+        return f"<run: {c.method}{parameters} on {c.data}, seed {c.seed}, {c.steps} steps, {c.latents} latents>"
+
+    @property
+    def latents(self) -> int:
+        return self.config.latents
+
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        if self._history is None and self.path is not None:
+            return pd.read_parquet(self.path / "history.parquet")
+        return pd.DataFrame() if self._history is None else self._history
+
+    @cached_property
+    def trace(self) -> NDArray[np.float16] | None:
+        if self._trace is None and self.path is not None and self.config.trace:
+            return np.load(self.path / "trace.npy", allow_pickle=False)
+        return self._trace
+
+    @torch.inference_mode()
+    def encode(self, images: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Mean and log-variance, both (n, latents), of images (n, c, h, w): uint8, or floats in [0, 1]."""
+        fast.keep_memory()
+        checked = check_images(images, self.config.image_shape)
+        outputs = [
+            self._network.head(fast.in_chunks(self._network.features, self._tensor(rows), _FEATURE_ROWS))
+            for rows in _split(checked, _HEAD_ROWS)
+        ]
+        mean, logvar = self._network.posterior(torch.cat(outputs))
+        return mean.cpu().numpy().copy(), logvar.cpu().numpy().copy()
+
+    @torch.inference_mode()
+    def decode(self, codes: ArrayLike) -> NDArray[np.float32]:
+        """Images (n, c, h, w) in [0, 1] for codes (n, latents)."""
+        fast.keep_memory()
+        z = np.asarray(codes, dtype=np.float32)
+        if z.ndim != 2 or z.shape[1] != self.latents:
+            raise ValueError(f"codes have shape {z.shape}, expected (n, {self.latents})")
+        if not np.isfinite(z).all():
+            raise ValueError("codes must be finite numbers")
+        show = DECODERS[self.config.decoder][1]
+        rows = torch.from_numpy(z).to(self._device)
+        images = torch.cat([show(self._network.decode(chunk)) for chunk in rows.split(256)])
+        return np.ascontiguousarray(images.cpu().numpy())
+
+    def kl(self, images: ArrayLike) -> NDArray[np.float64]:
+        """KL(q(z_j|x) || p(z_j)) of each latent, averaged over the images: (latents,)."""
+        mean, logvar = (torch.from_numpy(part).double() for part in self.encode(images))
+        return kl_per_latent(mean, logvar).numpy()
+
+    @torch.inference_mode()
+    def evaluate(self, images: ArrayLike, seed: int = 0) -> dict[str, float]:
+        """Averages over images of reconstruction (-log p(x|z), one sample of z), kl, and elbo = -(reconstruction + kl).
+
+        Not weighted by the method's strength nor by `reconstruction_weight`, so that runs can be compared.
+        """
+        checked = check_images(images, self.config.image_shape)
+        mean, logvar = self.encode(checked)
+        z = mean + np.exp(0.5 * logvar) * np.random.default_rng(seed).standard_normal(mean.shape, dtype=np.float32)
+        distance = DECODERS[self.config.decoder][0]
+        codes = torch.from_numpy(z).to(self._device)
+        sums = 0.0
+        for rows, chunk in zip(_split(checked, 256), codes.split(256)):
+            sums += float(distance(self._tensor(rows), self._network.decode(chunk))) * len(rows)
+        kl = float(kl_per_latent(torch.from_numpy(mean).double(), torch.from_numpy(logvar).double()).sum())
+        reconstruction = sums / len(checked)
+        return {"reconstruction": reconstruction, "kl": kl, "elbo": -(reconstruction + kl)}
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self._network.parameters()).device
+
+    def _tensor(self, images: NDArray[Any]) -> torch.Tensor:
+        return to_tensor(images, self._device)
+
+
+def check_images(images: ArrayLike, shape: Shape) -> NDArray[Any]:
+    """Images (n, c, h, w) as uint8 or float32, or a ValueError that says what is wrong with them."""
+    array = np.asarray(images)
+    if array.shape[1:] != shape or array.ndim != 4:
+        raise ValueError(f"images have shape {array.shape}, expected (n, {', '.join(map(str, shape))})")
+    if len(array) == 0:
+        raise ValueError("there are no images")
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype.kind != "f":
+        raise ValueError(f"images must be uint8, or floats in [0, 1], got {array.dtype}")
+    if not (array.min() >= 0 and array.max() <= 1):  # NaN fails too
+        raise ValueError(f"images of floats must lie in [0, 1], got {array.min():g} to {array.max():g}")
+    return array.astype(np.float32, copy=False)
+
+
+def _split(array: NDArray[Any], rows: int) -> list[NDArray[Any]]:
+    return [array[i : i + rows] for i in range(0, len(array), rows)]
+
+
+def make_network(config: Config) -> Autoencoder:
+    make = infogan.build if config.method == "infogan" else build
+    return make(config.network, config.image_shape, config.latents)
+
+
+def open(path: str | os.PathLike[str]) -> Run:
+    """The finished run in a directory. Executes nothing of what it finds there, and believes none of it unchecked."""
+    path = Path(path)
+    about = read_about(path)
+    if about["status"] != "finished":
+        reason = f": {about['reason']}" if about.get("reason") else "; train it with the same call to go on"
+        raise ValueError(f"the run in {path} is {about['status']}{reason}")
+    config = about["config"]
+    tensors, _ = read_tensors(path / "model.safetensors")
+    # On the meta device a network has shapes but no memory, so a config cannot make us allocate what no file holds.
+    with torch.device("meta"):
+        wanted = {name: tuple(t.shape) for name, t in make_network(config).state_dict().items()}
+    if wanted != {name: tuple(t.shape) for name, t in tensors.items()}:
+        raise BadFile(f"{path / 'model.safetensors'} does not hold the network that {path / 'run.json'} describes")
+    with torch.random.fork_rng(devices=[]):
+        network = make_network(config)
+    load_weights(network, tensors, path / "model.safetensors")
+    return Run(config, network, path=path)
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """run.json, with its config checked: format, config, versions, status (running, finished or failed), reason."""
+    file = path / "run.json"
+    try:
+        about = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path} is not a run: it has no run.json") from None
+    except (ValueError, IsADirectoryError) as error:
+        raise BadFile(f"{file} is not JSON: {error}") from None
+    if not isinstance(about, dict) or not isinstance(about.get("format"), int):
+        raise BadFile(f"{file} does not say which format it has")
+    check_format(file, about["format"])
+    if about.get("status") not in ("running", "finished", "failed"):
+        raise BadFile(f"{file} has the status {about.get('status')!r}")
+    try:
+        return {**about, "config": Config.from_json(about.get("config"))}
+    except ValueError as error:
+        raise BadFile(f"{file}: {error}") from None
+
+
+def write_about(path: Path, config: Config, status: str, reason: str | None = None) -> None:
+    versions = {
+        "karenina": karenina.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+    about = {"format": FORMAT, "status": status, "reason": reason, "config": config.to_json(), "versions": versions}
+    with atomic(path / "run.json") as part:
+        part.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+
+def write_run(path: Path, run: Run) -> None:
+    """run.json comes last: a directory that says "finished" has everything."""
+    write_tensors(path / "model.safetensors", run._network.state_dict(), {"format": FORMAT})
+    with atomic(path / "history.parquet") as part:
+        run.history.to_parquet(part, index=False)
+    if run.trace is not None:
+        with atomic(path / "trace.npy") as part, part.open("wb") as file:
+            np.save(file, run.trace, allow_pickle=False)
+    write_about(path, run.config, "finished")
