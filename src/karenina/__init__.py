@@ -13,15 +13,21 @@ from karenina._version import __version__
 
 if TYPE_CHECKING:
     from karenina.data import load
+    from karenina.studies.evaluate import score
+    from karenina.training.run import open
+    from karenina.training.train import train
 
 # Where each public name lives. Loaded on first use, so that `import karenina` is instant and the
 # metrics never pull in torch.
 _HOMES = {
     "load": "karenina.data",
+    "open": "karenina.training",
+    "score": "karenina.studies.evaluate",
+    "train": "karenina.training",
 }
-_MODULES = ("data", "metrics", "models", "selection", "studies", "tasks", "training")
+_MODULES = ("data", "metrics", "models", "selection", "studies", "tasks", "theory", "training")
 
-__all__ = ["__version__", *_HOMES]
+__all__ = ["__version__", "load", "open", "score", "train"]
 
 
 def __getattr__(name: str) -> Any:

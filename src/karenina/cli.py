@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -115,6 +116,109 @@ def data_get(
 
 
 @app.command()
+def train(
+    data: Annotated[str, typer.Argument(help="A data set's name, or a folder, .npz or .h5 of your own.")],
+    method: Annotated[str, typer.Argument(help="vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, ...")],
+    out: Annotated[Path, typer.Option(help="Directory of the run; the same command again goes on where it was.")],
+    seed: Annotated[int, typer.Option(help="Decides everything that is left to chance.")] = 0,
+    steps: Annotated[int, typer.Option(help="Updates.")] = 10_000,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method or of training, such as beta=4."),
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Train one model."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from karenina.data import load
+    from karenina.training import train as train_run
+
+    given = _settings(settings or [])
+    columns = [TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()]
+    with Progress(*columns, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(method, total=steps)
+        said = 0
+
+        def show(state: Any) -> None:
+            nonlocal said
+            row = {name: value for name, value in state.row.items() if name != "step" and not name.startswith("kl_")}
+            terms = "  ".join(f"{name} {value:.2f}" for name, value in row.items())
+            line = f"step {state.step}/{state.steps}  {terms}  {state.images_per_second:.0f} images/s"
+            bar.update(task, completed=state.step, description=line)
+            tenth = 10 * state.step // state.steps
+            if bar.disable and tenth > said:
+                said = tenth
+                print(line, flush=True)
+
+        run = train_run(load(data, data_dir=data_dir), method, seed=seed, steps=steps, out=out, progress=show, **given)
+    print(f"{repr(run)[1:-1]} -> {out}")
+
+
+def _settings(words: list[str]) -> dict[str, Any]:
+    """NAME=VALUE words; a value is a number, true or false where it reads as one, else text."""
+    given: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name:
+            raise ValueError(f"--set takes NAME=VALUE, got {word!r}")
+        value: Any = {"true": True, "false": False}.get(text.lower(), text)
+        for kind in (float, int):
+            try:
+                value = kind(text)
+            except ValueError:
+                continue
+        given[name.replace("-", "_")] = value
+    return given
+
+
+@app.command()
+def score(
+    paths: Annotated[
+        list[Path], typer.Argument(help="A run directory, or codes and factors: .npz, .csv, .parquet or two .npy.")
+    ],
+    metrics: Annotated[str | None, typer.Option(help="Names with commas between; default all.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="locatello or carbonneau; default our own.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Half-samples for the standard deviation.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the metrics that draw samples.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
+    csv: Annotated[Path | None, typer.Option(help="Also write the table here.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw bars, heat maps and Hinton diagrams into this file.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Every metric of codes against factors, or of a run."""
+    from rich.console import Console
+
+    from karenina.metrics.files import read_codes
+    from karenina.metrics.scoring import score as score_arrays
+    from karenina.metrics.scoring import select
+
+    names = [name.strip() for name in metrics.split(",") if name.strip()] if metrics is not None else None
+    select(names, protocol)  # a misspelt name is an error before the work, not after
+    if len(paths) == 1 and paths[0].is_dir():
+        from karenina.data import load
+        from karenina.studies.evaluate import evaluate, run_table
+        from karenina.training import open as open_run
+
+        run = open_run(paths[0])
+        data = load(run.config.data, data_dir=data_dir)
+        table = run_table(evaluate(run, data, metrics=names, protocol=protocol, repeats=repeats, seed=seed))
+    else:
+        codes, factors, factor_names = read_codes(paths)
+        table = score_arrays(codes, factors, names, protocol, repeats, seed, factor_names=factor_names)
+    if csv is not None:
+        table.to_csv(csv)
+    if plot is not None:
+        from karenina.metrics.plots import plot_scores
+
+        plot_scores(table, plot)
+    if as_json:
+        print(table.to_json())
+    else:
+        _console(Console).print(table)
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for what the demo makes.")] = Path("demo"),
 ) -> None:
@@ -133,8 +237,13 @@ def _console(console: Callable[..., Any]) -> Any:
     return console() if sys.stdout.isatty() else console(width=160)
 
 
+def _say(message: Any, *args: Any, **kwargs: Any) -> None:
+    print(f"karenina: {message}", file=sys.stderr)
+
+
 def main() -> None:
     """Run the command line. The user's own mistakes are one line and exit code 2, never a traceback."""
+    warnings.showwarning = _say  # one line, without the place in our code
     try:
         app()
     except (ValueError, OSError) as error:

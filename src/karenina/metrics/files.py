@@ -1,6 +1,7 @@
 """Codes and factors from the user's files: .npz, .csv, .parquet, or two .npy."""
 
 import os
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,29 +36,24 @@ def read_codes(
 
 
 def _load(path: Path) -> Any:
+    """An array, or a dictionary of arrays. Everything is read while the file is open, so that none is left open."""
     try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            return dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is not a readable {path.suffix} file of plain numbers: {error}") from None
 
 
 def _read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any], tuple[str, ...] | None]:
-    import zipfile
-
-    archive = _load(path)
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError(f"{path} is not an .npz archive")
-    with archive:
-        missing = [name for name in ("codes", "factors") if name not in archive.files]
-        if missing:
-            held = ", ".join(archive.files) or "nothing"
-            raise ValueError(f"{path} has no array {' and no '.join(missing)}; it holds {held}")
-        try:
-            codes, factors = archive["codes"], archive["factors"]
-            names = archive["factor_names"] if "factor_names" in archive.files else None
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} is damaged or holds objects: {error}") from None
-    return codes, factors, None if names is None else tuple(str(name) for name in np.atleast_1d(names))
+    arrays = _load(path)
+    if not isinstance(arrays, dict):
+        raise ValueError(f"{path} is not an .npz archive but a single array")
+    missing = [name for name in ("codes", "factors") if name not in arrays]
+    if missing:
+        raise ValueError(f"{path} has no array {' and no '.join(missing)}; it holds {', '.join(arrays) or 'nothing'}")
+    names = arrays.get("factor_names")
+    return arrays["codes"], arrays["factors"], None if names is None else tuple(map(str, np.atleast_1d(names)))
 
 
 def _read_table(path: Path) -> tuple[NDArray[Any], NDArray[Any], tuple[str, ...]]:

@@ -1,0 +1,177 @@
+"""All metrics in one place: what each measures, where it lives, and its parameters under each protocol."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Settings = Mapping[str, Any]
+
+PROTOCOLS = ("locatello", "carbonneau")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One line of the registry.
+
+    home: "module:function" in karenina.metrics. properties: attribute of the result -> the property that it measures.
+    ours, locatello, carbonneau: parameters where they differ from the function's defaults; None where the protocol
+    does not have the metric. tables: the function reads information tables, which several metrics share.
+    codes_only: needs no factors. random: takes a seed. samples: takes a sampler.
+    """
+
+    home: str
+    family: str
+    properties: Mapping[str, str]
+    ours: Settings | None = None
+    locatello: Settings | None = None
+    carbonneau: Settings | None = None
+    tables: bool = False
+    codes_only: bool = False
+    random: bool = False
+    samples: bool = False
+
+    def settings(self, protocol: str | None) -> Settings | None:
+        return getattr(self, protocol or "ours")
+
+    def function(self) -> Callable[..., Any]:
+        module, name = self.home.split(":")
+        function: Callable[..., Any] = getattr(importlib.import_module(f"karenina.metrics.{module}"), name)
+        return function
+
+
+# Parameters that belong to the information tables; the rest go to the function that reads them.
+TABLE_SETTINGS = ("bins", "binning", "limits", "estimator", "neighbours", "factor_bins")
+
+_DCI = {"disentanglement": "modularity", "completeness": "compactness", "informativeness": "explicitness"}
+_TEN = {"bins": 10, "factor_bins": 10}
+_VOTES = {"batch": 200, "train": 800, "evaluate": 800, "threshold": 0.02, "replace": False, "rescale": True}
+
+METRICS: dict[str, Metric] = {
+    "z_diff": Metric(
+        "interventions:z_diff",
+        "intervention",
+        {"value": "modularity"},
+        ours={},
+        locatello={"standardise": False},
+        carbonneau={"batch": 200, "standardise": False, "rescale": True},
+        random=True,
+        samples=True,
+    ),
+    "z_min_variance": Metric(
+        "interventions:z_min_variance",
+        "intervention",
+        {"value": "modularity"},
+        ours={},
+        locatello={"threshold": 0.05},
+        carbonneau=_VOTES,
+        random=True,
+        samples=True,
+    ),
+    "z_max_variance": Metric(
+        "interventions:z_max_variance",
+        "intervention",
+        {"value": "modularity"},
+        ours={},
+        carbonneau=_VOTES,
+        random=True,
+        samples=True,
+    ),
+    "irs": Metric(
+        "irs:irs",
+        "intervention",
+        {"value": "holistic"},
+        ours={},
+        locatello={"quantile": 0.99, "factor_bins": 20, "bin_labels": True, "code_weights": "deviation"},
+        carbonneau={"quantile": 1.0, "factor_bins": 10, "code_weights": "deviation"},
+    ),
+    "sap": Metric(
+        "sap:sap",
+        "predictor",
+        {"value": "compactness"},
+        ours={},
+        locatello={"standardise": False},
+        carbonneau={"classifier": "tree"},
+        random=True,
+    ),
+    "mig": Metric(
+        "information:mig_of",
+        "information",
+        {"value": "compactness"},
+        ours={},
+        locatello={},
+        carbonneau=_TEN,
+        tables=True,
+    ),
+    "mig_sup": Metric(
+        "information:mig_sup_of",
+        "information",
+        {"value": "modularity"},
+        ours={},
+        carbonneau={**_TEN, "weight": "all"},
+        tables=True,
+    ),
+    "mig_sup_weighted": Metric(
+        "information:mig_sup_of",
+        "information",
+        {"value": "modularity"},
+        ours={"weight": "information"},
+        tables=True,
+    ),
+    "jemmig": Metric(
+        "information:jemmig_of",
+        "information",
+        {"value": "holistic"},
+        ours={},
+        carbonneau=_TEN,
+        tables=True,
+    ),
+    "modularity": Metric(
+        "information:modularity_of",
+        "information",
+        {"value": "modularity"},
+        ours={},
+        locatello={"weight": "all"},
+        carbonneau={**_TEN, "weight": "all"},
+        tables=True,
+    ),
+    "modularity_weighted": Metric(
+        "information:modularity_of",
+        "information",
+        {"value": "modularity"},
+        ours={"weight": "information"},
+        tables=True,
+    ),
+    "dcimig": Metric(
+        "information:dcimig_of",
+        "information",
+        {"value": "holistic"},
+        ours={},
+        carbonneau=_TEN,
+        tables=True,
+    ),
+    "total_correlation": Metric(
+        "label_free:gaussian_total_correlation",
+        "label-free",
+        {"value": "independence"},
+        ours={},
+        locatello={},
+        codes_only=True,
+    ),
+    "wasserstein_correlation": Metric(
+        "label_free:gaussian_wasserstein_correlation",
+        "label-free",
+        {"value": "independence"},
+        ours={"normalised": True},
+        locatello={},
+        codes_only=True,
+    ),
+    "mutual_information": Metric(
+        "label_free:mutual_information",
+        "label-free",
+        {"value": "independence"},
+        ours={},
+        locatello={},
+        codes_only=True,
+    ),
+}

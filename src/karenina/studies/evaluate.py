@@ -1,0 +1,172 @@
+"""Score a trained run: encode once, then every metric, label-free score and the terms of the ELBO."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from karenina.metrics import scoring
+from karenina.metrics.label_free import (
+    gaussian_total_correlation,
+    gaussian_wasserstein_correlation,
+    mutual_information,
+)
+from karenina.metrics.table import Row, Table
+
+if TYPE_CHECKING:
+    from karenina.data import DataSet
+    from karenina.training import Run
+
+# A grid of at most this many images is encoded whole, and interventions are drawn from all of it.
+WHOLE_GRID = 20_000
+INFORMATIVE_KL = 0.01  # seed 000, A.5: a latent is informative when its KL exceeds this
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What is known of a run on `rows` inputs. codes, logvar: (rows, L). factors: (rows, k). kl: (L,).
+
+    table: the metrics (None without factors). label_free: name -> number.
+    """
+
+    table: Table | None
+    codes: NDArray[np.float32]
+    logvar: NDArray[np.float32]
+    factors: NDArray[Any]
+    kl: NDArray[np.float64]
+    label_free: dict[str, float]
+
+
+def inputs(data: "DataSet", rows: int = 10_000, seed: int = 0) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    """The images (rows, c, h, w) and factors (rows, k) on which runs of one data set are compared: the same for all."""
+    return data.sample(rows, np.random.default_rng([seed, 20_190_612]))
+
+
+def evaluate(
+    run: "Run",
+    data: "DataSet | None" = None,
+    *,
+    metrics: Iterable[str] | str | None = None,
+    protocol: str | None = None,
+    repeats: int = 1,
+    seed: int = 0,
+    rows: int = 10_000,
+) -> Evaluation:
+    """Encode `rows` random images once and score them. data: by default the set that the run was trained on.
+
+    The intervention metrics draw from the whole encoded grid where it has at most 20,000 images, so that they see every
+    combination of factors; otherwise from the table of encoded rows.
+    """
+    if data is None:
+        from karenina.data import load
+
+        data = load(run.config.data)
+    images, factors = inputs(data, rows, seed)
+    mean, logvar = run.encode(images)
+    kl = 0.5 * (mean.astype(float) ** 2 + np.exp(logvar.astype(float)) - logvar - 1).mean(axis=0)
+    label_free = _label_free(run, images, mean, logvar, kl, seed)
+    table = None
+    if data.labelled:
+        continuous = [size is None for size in data.factor_sizes]
+        table = scoring.score(
+            mean,
+            factors,
+            metrics,
+            protocol,
+            repeats,
+            seed,
+            factor_names=data.factor_names,
+            continuous=continuous,
+            sampler=_grid_sampler(run, data),
+        )
+    return Evaluation(table, mean, logvar, factors, kl, label_free)
+
+
+def _grid_sampler(run: "Run", data: "DataSet") -> Callable[[NDArray[Any]], NDArray[np.float32]] | None:
+    from karenina.data import FactorGrid
+
+    grid = data.factors
+    if not isinstance(grid, FactorGrid) or data.stochastic or len(grid) > WHOLE_GRID:
+        return None
+    codes = run.encode(data.at(np.arange(len(grid))))[0]
+    return lambda rows: codes[grid.index(rows)]
+
+
+def _label_free(
+    run: "Run",
+    images: NDArray[np.uint8],
+    mean: NDArray[np.float32],
+    logvar: NDArray[np.float32],
+    kl: NDArray[np.float64],
+    seed: int,
+) -> dict[str, float]:
+    noise = np.random.default_rng([seed, 1]).standard_normal(mean.shape)
+    sampled = mean + np.exp(0.5 * logvar) * noise
+    scores = {name: float(value) for name, value in run.evaluate(images, seed).items()}
+    scores["informative_latents"] = float((kl > INFORMATIVE_KL).sum())
+    for name, codes in (("mean", mean), ("sampled", sampled)):
+        scores[f"total_correlation_{name}"] = float(gaussian_total_correlation(codes))
+        scores[f"wasserstein_correlation_{name}"] = float(gaussian_wasserstein_correlation(codes))
+        scores[f"mutual_information_{name}"] = float(mutual_information(codes))
+    return scores
+
+
+def score(
+    codes: "ArrayLike | Run",
+    factors: ArrayLike | None = None,
+    metrics: Iterable[str] | str | None = None,
+    protocol: str | None = None,
+    repeats: int = 1,
+    seed: int = 0,
+    *,
+    factor_names: Sequence[str] | None = None,
+    continuous: bool | Sequence[bool] | None = None,
+) -> Table:
+    """Every metric of codes (n, d) against factors (n, k), or of a run, which is encoded once.
+
+    See `karenina.metrics.score` for the parameters and the table. A run's table also has its label-free scores.
+
+    >>> rng = np.random.default_rng(0)
+    >>> factors = rng.integers(5, size=(2000, 3))
+    >>> table = score(factors + 0.01 * rng.normal(size=factors.shape), factors, metrics=["mig", "modularity"])
+    >>> round(table["modularity"].value, 2)
+    1.0
+    """
+    run: Any = codes if hasattr(codes, "encode") else None
+    if run is None:
+        if factors is None:
+            raise ValueError("score(codes, factors) needs the factors (n, k); without labels use karenina.udr")
+        return scoring.score(
+            np.asarray(codes),
+            factors,
+            metrics,
+            protocol,
+            repeats,
+            seed,
+            factor_names=factor_names,
+            continuous=continuous,
+        )
+    if factors is not None:
+        raise ValueError("score(run) draws its own images and factors; give codes as an array to score against yours")
+    return run_table(evaluate(run, metrics=metrics, protocol=protocol, repeats=repeats, seed=seed))
+
+
+def run_table(evaluation: Evaluation) -> Table:
+    """The metrics of a run with its label-free scores below them."""
+    rows = tuple(
+        Row(
+            name,
+            "label-free",
+            "independence" if "correlation" in name or "mutual" in name else "fit",
+            value,
+            np.nan,
+            0.0,
+        )
+        for name, value in evaluation.label_free.items()
+    )
+    if evaluation.table is None:
+        return Table(rows, {}, ())
+    table = evaluation.table
+    return Table((*table.rows, *rows), table.results, table.factor_names, table.settings)

@@ -1,0 +1,130 @@
+"""What a model has learnt, to look at: latent traversals and reconstructions, as PNG (or PDF, SVG) and GIF."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from karenina._files import atomic
+
+if TYPE_CHECKING:
+    from karenina.training.run import Run
+
+INFORMATIVE_KL = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Traversal:
+    """Images when one latent moves and the others stay: as in figures 3, 9 to 17 of Duan et al. 2020.
+
+    images: (L, steps, c, h, w) in [0, 1], latents in the order of `order`, the largest KL first. values: (L, steps), to
+    which the moved latent was set. kl: (L,) in the same order. informative: (L,) bool, KL > 0.01.
+    """
+
+    images: NDArray[np.float32]
+    values: NDArray[np.float64]
+    order: NDArray[np.int64]
+    kl: NDArray[np.float64]
+    informative: NDArray[np.bool_]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """One row per latent; rows of uninformative latents are greyed. A .gif moves all latents at once instead."""
+        if Path(path).suffix.lower() == ".gif":
+            _save_gif(self, path)
+        else:
+            _save_rows(self, path)
+
+
+def traverse(
+    run: "Run",
+    images: ArrayLike,
+    *,
+    around: int = 0,
+    steps: int = 11,
+    span: str = "prior",
+) -> Traversal:
+    """Move each latent of image number `around` while the others stay.
+
+    images: (n, c, h, w), from which each latent's KL and the posterior's range are estimated; a few hundred will do.
+    span: "prior" moves over [-2, 2], "posterior" from the 1st to the 99th percentile of the latent's mean codes.
+    """
+    if span not in ("prior", "posterior"):
+        raise ValueError(f"span must be prior or posterior, got {span!r}")
+    if steps < 2:
+        raise ValueError(f"a traversal needs at least 2 steps, got {steps}")
+    mean, logvar = run.encode(images)
+    if not 0 <= around < len(mean):
+        raise ValueError(f"around = {around}, but there are {len(mean)} images")
+    kl = 0.5 * (mean.astype(float) ** 2 + np.exp(logvar.astype(float)) - logvar - 1).mean(axis=0)
+    order = np.argsort(-kl, kind="stable")
+    low, high = (-2.0, 2.0) if span == "prior" else np.quantile(mean, [0.01, 0.99], axis=0)[:, order]
+    values = np.linspace(np.broadcast_to(low, len(kl)), np.broadcast_to(high, len(kl)), steps, axis=1)
+    codes = np.tile(mean[around], (len(kl), steps, 1))
+    for row, latent in enumerate(order):
+        codes[row, :, latent] = values[row]
+    pictures = run.decode(codes.reshape(-1, len(kl)))
+    shape = (len(kl), steps, *pictures.shape[1:])
+    return Traversal(pictures.reshape(shape), values, order, kl[order], kl[order] > INFORMATIVE_KL)
+
+
+def save_reconstructions(run: "Run", images: ArrayLike, path: str | os.PathLike[str]) -> None:
+    """Images above, what the model makes of them below."""
+    from matplotlib.figure import Figure
+
+    given = np.asarray(images)
+    shown = given / 255 if given.dtype == np.uint8 else given
+    made = run.decode(run.encode(given)[0])
+    figure = Figure(figsize=(0.9 * len(given) + 1.1, 2.2), dpi=110)
+    axes = figure.subplots(2, len(given), squeeze=False, gridspec_kw={"wspace": 0.06, "hspace": 0.06})
+    figure.subplots_adjust(left=1.05 / figure.get_figwidth(), right=0.99, top=0.97, bottom=0.03)
+    for line, row, label in zip(axes, (shown, made), ("image", "reconstruction")):
+        for axis, image in zip(line, row):
+            _show(axis, image)
+        line[0].text(-0.1, 0.5, label, transform=line[0].transAxes, ha="right", va="center", fontsize=8)
+    with atomic(path) as part:
+        figure.savefig(part)
+
+
+def _show(axis: Any, image: NDArray[Any], alpha: float = 1.0) -> None:
+    axis.axis("off")
+    axis.imshow(image[0] if len(image) == 1 else image[:3].transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1, alpha=alpha)
+
+
+def _save_rows(traversal: Traversal, path: str | os.PathLike[str]) -> None:
+    from matplotlib.figure import Figure
+
+    latents, steps = traversal.images.shape[:2]
+    figure = Figure(figsize=(1.5 + 0.7 * steps, 0.4 + 0.7 * latents), dpi=110)
+    axes = figure.subplots(latents, steps, squeeze=False, gridspec_kw={"wspace": 0.05, "hspace": 0.05})
+    figure.subplots_adjust(
+        left=1.4 / figure.get_figwidth(), right=0.99, bottom=0.01, top=1 - 0.3 / figure.get_figheight()
+    )
+    for row, line in enumerate(axes):
+        alive = bool(traversal.informative[row])
+        for axis, image in zip(line, traversal.images[row]):
+            _show(axis, image, 1.0 if alive else 0.25)
+        label = f"latent {traversal.order[row]}\nKL {traversal.kl[row]:.2f}"
+        colour = "black" if alive else "#999999"
+        line[0].text(-0.15, 0.5, label, transform=line[0].transAxes, ha="right", va="center", fontsize=8, color=colour)
+    for axis, value in zip(axes[0], traversal.values[0]):
+        axis.set_title(f"{value:+.1f}", fontsize=7)
+    with atomic(path) as part:
+        figure.savefig(part)
+
+
+def _save_gif(traversal: Traversal, path: str | os.PathLike[str]) -> None:
+    """There and back again: the latents side by side, the uninformative ones dimmed."""
+    from PIL import Image
+
+    dim = np.where(traversal.informative, 1.0, 0.3)[:, None, None, None, None]
+    strips = np.concatenate(list(traversal.images * dim), axis=-1)  # (steps, c, h, L w)
+    enlarge = max(1, 64 // traversal.images.shape[-1])
+    frames = []
+    for strip in np.concatenate([strips, strips[-2:0:-1]]):
+        pixels = np.round(255 * strip[:3]).clip(0, 255).astype(np.uint8).repeat(enlarge, axis=1).repeat(enlarge, axis=2)
+        frames.append(Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)))
+    with atomic(path) as part:
+        frames[0].save(part, format="GIF", save_all=True, append_images=frames[1:], duration=100, loop=0)
