@@ -1,0 +1,127 @@
+"""Scores that need several models: UDR in its four versions, and the training dynamics.
+
+together.parquet  run, metric, value: the score of each run (the dynamics score of its setting)
+pairs.parquet     data, target, source, value: UDR of each pair within a setting
+dynamics.parquet  data, setting, seeds, draw, runs, value: the dynamics score from that many seeds
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from karenina.studies.folder import Folder, exclusive
+from karenina.studies.plan import Plan, Point
+from karenina.studies.table import read_parquet, write_parquet
+
+_DRAWS = 5  # of a number of seeds that is less than all
+
+
+def score_together(folder: Folder, plan: Plan, workers: int = 1) -> None:
+    """Compute and write what is missing. Does nothing when the runs and the settings are those of the last time."""
+    with exclusive(folder.path, "together"):
+        done = set(folder.status().done)
+        points = [point for point in plan.points if point.hash in done]
+        key = json.dumps([plan.evaluation.hash, repr(plan.selection), sorted(done)]).encode()
+        file = folder.path / "together.parquet"
+        if file.exists() and read_parquet(file).schema.metadata.get(b"key") == key:
+            return
+        rows: dict[str, list[Any]] = {"run": [], "metric": [], "value": []}
+        pairs: dict[str, list[Any]] = {"data": [], "target": [], "source": [], "value": []}
+        dynamics: dict[str, list[Any]] = {name: [] for name in ("data", "setting", "seeds", "draw", "runs", "value")}
+        for data in plan.data:
+            here = [point for point in points if point.data == data]
+            _udr(folder, plan, here, workers, rows, pairs)
+            _dynamics(folder, plan, [point for point in here if point.trace], rows, dynamics)
+        strings = ("run", "metric", "data", "target", "source", "setting", "runs")
+        kinds = {"seeds": pa.int64(), "draw": pa.int64(), **{name: pa.string() for name in strings}}
+        for name, columns in (("pairs", pairs), ("dynamics", dynamics), ("together", rows)):
+            schema = pa.schema([(column, kinds.get(column, pa.float64())) for column in columns])
+            if name == "together" or columns["value"]:
+                table = pa.table(columns, schema=schema).replace_schema_metadata({b"key": key})
+                write_parquet(folder.path / f"{name}.parquet", table)
+
+
+def _udr(
+    folder: Folder, plan: Plan, points: Sequence[Point], workers: int, rows: dict[str, list[Any]], pairs: dict[str, Any]
+) -> None:
+    """UDR within a setting, and among all models of a method (A2A). Duan et al. (2020), section 4.1."""
+    from karenina.selection import udr
+
+    if len(points) < 2:
+        return
+    codes = [np.load(folder.run(point.hash) / "codes.npy", mmap_mode="r") for point in points]
+    kl = [np.load(folder.run(point.hash) / "kl.npy") for point in points]
+    for version in plan.selection.udr:
+        lasso, a2a = version.startswith("lasso"), version.endswith("a2a")
+        groups = [point.method if a2a else point.setting for point in points]
+        if len(set(groups)) == len(groups):
+            continue  # one seed a setting: no model has a partner
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # NaN says which models have no partner
+            ranking = udr(
+                codes,
+                kl,
+                groups,
+                similarity="lasso" if lasso else "spearman",
+                partners=plan.selection.partners,
+                n=None if lasso else min(plan.selection.spearman_rows, len(codes[0])),
+                kl_threshold=plan.selection.kl_threshold,
+                workers=workers if len(points) > 100 else 1,
+            )
+        rows["run"] += [point.hash for point in points]
+        rows["metric"] += [f"udr_{version}"] * len(points)
+        rows["value"] += ranking.scores.tolist()
+        if not a2a and version == plan.selection.udr[0]:
+            targets = np.repeat(np.arange(len(points)), np.diff(ranking.start))
+            pairs["data"] += [points[0].data] * len(targets)
+            pairs["target"] += [points[i].hash for i in targets]
+            pairs["source"] += [points[i].hash for i in ranking.sources]
+            pairs["value"] += ranking.values.tolist()
+
+
+def _dynamics(
+    folder: Folder, plan: Plan, points: Sequence[Point], rows: dict[str, list[Any]], found: dict[str, list[Any]]
+) -> None:
+    """The dynamics score of each setting from some of its seeds, several times, and from as many as asked for.
+
+    Holtz et al. (2022), section 4, Table 1.
+    """
+    settings: dict[str, list[Point]] = {}
+    for point in points:
+        settings.setdefault(point.setting, []).append(point)
+    settings = {setting: members for setting, members in settings.items() if len(members) > 1}
+    if not settings:
+        return
+    most = min(len(members) for members in settings.values())
+    sizes = [size for size in plan.selection.dynamics_seeds if size <= most] or [most]
+    values: dict[str, float] = {}
+    for size in sorted(sizes):
+        for draw in range(_DRAWS if size < most else 1):
+            rng = np.random.default_rng([size, draw])
+            chosen = {
+                setting: [members[i] for i in sorted(rng.permutation(len(members))[:size])]
+                for setting, members in settings.items()
+            }
+            values = _score_settings(folder, chosen)
+            for setting, value in values.items():
+                row = (points[0].data, setting, size, draw, " ".join(p.hash for p in chosen[setting]), value)
+                for name, item in zip(found, row):
+                    found[name].append(item)
+    rows["run"] += [point.hash for members in settings.values() for point in members]
+    rows["metric"] += ["dynamics" for members in settings.values() for _ in members]
+    rows["value"] += [values[setting] for setting, members in settings.items() for _ in members]
+
+
+def _score_settings(folder: Folder, chosen: dict[str, list[Point]]) -> dict[str, float]:
+    from karenina import selection
+
+    dynamics: Callable[..., Any] = selection.dynamics  # type: ignore[attr-defined]
+    found = {}
+    for setting, members in chosen.items():  # one at a time: the traces of one setting are some 100 MB
+        traces = [np.load(folder.run(point.hash) / "trace.npy") for point in members]
+        found[setting] = float(dynamics(traces).scores[0])
+    return found
