@@ -76,7 +76,7 @@ def as_matrix(value: ArrayLike, argument: str) -> NDArray[np.float64]:
         raise ValueError(f"{argument} must be numbers, got dtype {array.dtype}")
     if array.shape[1] == 0:
         raise ValueError(f"{argument} has shape {array.shape}: no columns")
-    array = array.astype(np.float64)
+    array = array.astype(np.float64, order="C")
     finite = np.isfinite(array)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]

@@ -43,7 +43,8 @@ def gaussian_wasserstein_correlation(codes: ArrayLike, *, normalised: bool = Fal
 
     2 tr C - 2 tr (D C)^1/2 with D = diag C, the study's release; `normalised` divides by tr C. Finite for singular
     covariances too, where rounding leaves errors of 1e-8. It sees linear dependence only. Unlike total correlation it
-    weighs codes by their variance; the normalised form does not change when all codes are scaled together. Cost: one (d, d) covariance.
+    weighs codes by their variance; the normalised form does not change when all codes are scaled together. Cost: one
+    (d, d) covariance.
 
     >>> rows = np.random.default_rng(0).normal(size=(1000, 1))
     >>> round(float(gaussian_wasserstein_correlation(np.hstack([rows, rows]), normalised=True)), 2)
@@ -98,8 +99,8 @@ def mutual_information(
     >>> round(float(mutual_information(rows, estimator="jackknife")), 2)
     0.0
     """
-    given = as_matrix(codes, "codes")
-    live = np.flatnonzero((given != given[:1]).any(axis=0))
+    given = _rows(codes)
+    live = np.flatnonzero((given != given[0]).any(axis=0))
     d = len(live)
     pairwise = np.full((given.shape[1], given.shape[1]), np.nan)
     if d < 2:
@@ -121,10 +122,15 @@ def mutual_information(
     return Result(float(np.nansum(found) / (d * (d - 1))), details={"pairwise": pairwise})
 
 
-def _live(codes: ArrayLike) -> Floats:
+def _rows(codes: ArrayLike) -> Floats:
     given = as_matrix(codes, "codes")
     if len(given) < 2:
         raise ValueError(f"codes has {len(given)} rows (shape {given.shape}), at least 2 are needed")
+    return given
+
+
+def _live(codes: ArrayLike) -> Floats:
+    given = _rows(codes)
     return np.ascontiguousarray(given[:, (given != given[0]).any(axis=0)])
 
 

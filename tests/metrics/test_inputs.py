@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from karenina.metrics._histograms import discretise, factor_labels
+from karenina.metrics._inputs import check, ranks
+from karenina.metrics._result import Result
+
+CODES = np.arange(12.0).reshape(6, 2)
+FACTORS = np.arange(6) % 3
+
+
+@pytest.mark.parametrize(
+    ("codes", "factors", "message"),
+    [
+        (np.where(CODES == 5, np.nan, CODES), FACTORS, r"codes of shape \(6, 2\) has nan at row 2, column 1"),
+        (CODES, np.array([0, 1, np.inf, 0, 1, 2]), r"factors of shape \(6, 1\) has inf at row 2, column 0"),
+        (CODES[:5], FACTORS, r"codes has 5 rows \(shape \(5, 2\)\) and factors 6"),
+        (CODES[:1], FACTORS[:1], "1 rows, at least 2"),
+        (np.zeros((6, 0)), FACTORS, "no columns"),
+        (np.zeros((6, 2, 2)), FACTORS, r"codes has shape \(6, 2, 2\), expected \(n, d\)"),
+        (CODES, np.zeros((6, 2, 2)), r"factors has shape \(6, 2, 2\), expected \(n, k\)"),
+        (CODES.astype(str), FACTORS, "codes must be numbers, got dtype"),
+        (CODES.astype(complex), FACTORS, "codes must be numbers, got dtype complex128"),
+        (CODES, np.array(list("abcabc")), "factors must be numbers"),
+        ([[1.0], [1.0, 2.0]], [0, 1], "codes cannot be read as an array"),
+        (CODES, np.ones(6), "every factor is constant"),
+    ],
+)
+def test_bad_arrays_are_named(codes, factors, message):
+    with pytest.raises(ValueError, match=message):
+        check(codes, factors)
+
+
+def test_bad_declarations():
+    with pytest.raises(ValueError, match="continuous must be True, False or 1 of them"):
+        check(CODES, FACTORS, continuous=[True, False])
+    with pytest.raises(ValueError, match="2 factor names for 1 factors"):
+        check(CODES, FACTORS, names=["a", "b"])
+
+
+def test_constant_factor_is_dropped_by_name():
+    factors = np.column_stack([FACTORS, np.ones(6), FACTORS / 2])
+    with pytest.warns(UserWarning, match="dropped constant factors: size"):
+        inputs = check(CODES, factors, names=["shape", "size", "angle"])
+    assert inputs.names == ("shape", "angle")
+    assert inputs.kept.tolist() == [0, 2]
+    assert inputs.continuous.tolist() == [False, True]
+    np.testing.assert_array_equal(inputs.spread(np.array([1.0, 2.0])), [1.0, np.nan, 2.0])
+    assert inputs.spread(np.zeros((2, 5))).shape == (3, 5)
+
+
+def test_labels_are_the_callers_own():
+    inputs = check(CODES, np.array([5, -3, 5, 7, 7, 7]))
+    inputs.labels[:] = 9
+    assert inputs.labels.ravel().tolist() == [1, 0, 1, 2, 2, 2]
+
+
+def test_constant_code_is_dead():
+    assert check(np.column_stack([CODES, np.full(6, 0.1)]), FACTORS).live.tolist() == [True, True, False]
+
+
+@given(st.lists(st.floats(-1e300, 1e300) | st.integers(-50, 50).map(float), min_size=1, max_size=40))
+def test_ranks_are_those_of_unique(values):
+    column = np.array(values)
+    np.testing.assert_array_equal(ranks(column), np.unique(column, return_inverse=True)[1])
+
+
+def test_result_is_a_number():
+    assert float(Result(0.5)) == 0.5
+
+
+@pytest.mark.parametrize("bins", [1, 2, 7, 20])
+def test_width_bins_are_those_of_numpy(bins):
+    columns = np.random.default_rng(0).normal(size=(500, 3)) * [1e-8, 1, 1e8] + [0, 5, 1e9]
+    expected = [np.digitize(c, np.histogram(c, bins)[1][:-1]) - 1 for c in columns.T]
+    np.testing.assert_array_equal(discretise(columns, bins), np.transpose(expected))
+
+
+def test_maximum_is_in_the_last_bin_and_constants_in_the_first():
+    columns = np.column_stack([np.arange(5.0), np.full(5, 3.0)])
+    np.testing.assert_array_equal(discretise(columns, 2), [[0, 0], [0, 0], [1, 0], [1, 0], [1, 0]])
+    np.testing.assert_array_equal(discretise(columns, 2, "quantile")[:, 1], 0)
+
+
+def test_limits_hold_outliers():
+    column = np.array([[-100.0], [0.1], [0.6], [100.0]])
+    assert discretise(column, 2, limits=(0, 1)).ravel().tolist() == [0, 0, 1, 1]
+
+
+def test_columns_wider_than_the_largest_float():
+    column = np.array([[-1.7e308], [0.0], [1.7e308]])
+    assert discretise(column, 3).ravel().tolist() == [0, 1, 2]
+
+
+@settings(deadline=None)
+@given(scale=st.floats(1e-6, 1e6), shift=st.floats(-100, 100), bins=st.integers(1, 30), size=st.integers(2, 40))
+def test_lattice_values_stay_in_their_bins_when_rescaled(scale, shift, bins, size):
+    lattice = np.arange(float(size))[:, None]
+    np.testing.assert_array_equal(discretise((lattice + shift) * scale, bins), discretise(lattice, bins))
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 100), bins=st.integers(1, 20))
+def test_quantile_bins_are_balanced_and_see_order_only(seed, bins):
+    column = np.random.default_rng(seed).normal(size=(200, 1))
+    found = discretise(column, bins, "quantile")
+    counts = np.bincount(found.ravel(), minlength=bins)
+    assert counts.max() - counts.min() <= 1
+    np.testing.assert_array_equal(found, discretise(np.exp(column), bins, "quantile"))
+
+
+def test_equal_values_share_a_quantile_bin():
+    column = np.repeat([0.0, 1.0, 2.0], [90, 5, 5])[:, None]
+    found = discretise(column, 10, "quantile").ravel()
+    assert len(np.unique(found[:90])) == len(np.unique(found[90:95])) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"bins": 0}, "bins must be a whole number"),
+        ({"bins": 2.5}, "bins must be a whole number"),
+        ({"bins": True}, "bins must be a whole number"),
+        ({"bins": 2, "binning": "log"}, "binning must be one of width, quantile, got 'log'"),
+        ({"bins": 2, "limits": (1, 0)}, "limits must be"),
+        ({"bins": 2, "binning": "quantile", "limits": (0, 1)}, "limits are for"),
+    ],
+)
+def test_bad_bins(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        discretise(CODES, **arguments)
+
+
+def test_factor_labels_bin_the_continuous_ones():
+    factors = np.column_stack([np.arange(100) % 50, np.linspace(0, 1, 100)])
+    inputs = check(factors, factors)
+    assert factor_labels(inputs, 10).max(axis=0).tolist() == [49, 9]
+    assert factor_labels(inputs, 10, bin_labels=True).max(axis=0).tolist() == [9, 9]

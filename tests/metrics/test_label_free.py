@@ -1,0 +1,140 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from karenina.metrics.label_free import (
+    gaussian_total_correlation,
+    gaussian_wasserstein_correlation,
+    mutual_information,
+)
+
+REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+CASES = ("identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros")
+
+
+def gaussian(covariance, n=500):
+    """Rows whose sample covariance is exactly this one."""
+    rows = np.random.default_rng(0).normal(size=(n, len(covariance)))
+    rows -= rows.mean(axis=0)
+    white = rows @ np.linalg.inv(np.linalg.cholesky(np.cov(rows, rowvar=False))).T
+    return white @ np.linalg.cholesky(covariance).T
+
+
+def normalised(codes):
+    return gaussian_wasserstein_correlation(codes, normalised=True)
+
+
+ALL = (gaussian_total_correlation, gaussian_wasserstein_correlation, normalised, mutual_information)
+NAMES = (
+    "gaussian_total_correlation",
+    "gaussian_wasserstein_correlation",
+    "gaussian_wasserstein_correlation_norm",
+    "mutual_info_score",
+)
+
+
+@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
+@pytest.mark.parametrize("case", CASES)
+def test_study(case):
+    codes = np.load(REFERENCE / f"codes_{case}.npz")["codes_train"]
+    published = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]["unsupervised"]["result"]
+    for score, name in zip(ALL, NAMES):
+        expected = 0.0 if published[name] == "nan" else float(published[name])
+        assert float(score(codes)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_closed_forms():
+    codes = gaussian(np.array([[1, 0.9], [0.9, 1]]))
+    assert float(gaussian_total_correlation(codes)) == pytest.approx(0.8304, abs=1e-4)
+    # With unit variances the distance is 2 tr C - 2 sum sqrt(eigenvalues of C).
+    expected = 4 - 2 * (np.sqrt(1.9) + np.sqrt(0.1))
+    assert float(gaussian_wasserstein_correlation(codes)) == pytest.approx(expected, abs=1e-9)
+    assert float(normalised(codes)) == pytest.approx(expected / 2, abs=1e-9)
+
+
+def test_wasserstein_of_copies():
+    code = np.random.default_rng(0).normal(size=(100, 1))
+    code /= code.std(ddof=1)
+    assert float(gaussian_wasserstein_correlation(np.hstack([code, code]))) == pytest.approx(
+        4 - 2 * np.sqrt(2), abs=1e-7
+    )
+
+
+def test_singular_is_infinite_and_never_nan():
+    rng = np.random.default_rng(0)
+    for codes in (
+        rng.normal(size=(50, 2)) @ rng.normal(size=(2, 4)),
+        rng.normal(size=(3, 5)),
+        rng.integers(2, size=(4, 6)),
+        np.repeat(rng.normal(size=(20, 1)), 3, axis=1),
+    ):
+        assert float(gaussian_total_correlation(codes)) == np.inf
+        for score in ALL[1:]:
+            value = float(score(codes))
+            assert np.isfinite(value)
+            assert value >= 0
+
+
+def test_constant_codes_do_not_count():
+    codes = gaussian(np.array([[1, 0.5], [0.5, 2]]))
+    for score in ALL:
+        with_dead = np.column_stack([codes, np.full(len(codes), 0.1)])
+        assert float(score(with_dead)) == pytest.approx(float(score(codes)), abs=1e-12)
+        assert float(score(codes[:, 0])) == 0
+        assert float(score(np.zeros((5, 3)))) == 0
+    assert np.isnan(mutual_information(with_dead).details["pairwise"][2]).all()
+
+
+def test_information_estimates():
+    codes = gaussian(np.array([[1, 0.8], [0.8, 1]]), n=3000)
+    exact = -np.log(1 - 0.8**2) / 2
+    assert float(mutual_information(codes, estimator="knn")) == pytest.approx(exact, abs=0.04)
+    assert float(mutual_information(codes, estimator="jackknife")) == pytest.approx(exact, abs=0.04)
+    noise = np.random.default_rng(1).normal(size=(1000, 3))
+    assert float(mutual_information(noise)) > 0.1
+    assert float(mutual_information(noise, estimator="jackknife")) < 0.02
+    circle = np.random.default_rng(2).uniform(0, 2 * np.pi, 3000)
+    assert float(mutual_information(np.column_stack([np.cos(circle), np.sin(circle)]), binning="quantile")) > 1
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 1000), scale=st.floats(1e-3, 1e3), data=st.data())
+def test_invariance(seed, scale, data):
+    rng = np.random.default_rng(seed)
+    codes = rng.normal(size=(80, 3)) @ rng.normal(size=(3, 3))
+    each = np.array(data.draw(st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=3)))
+    sign = np.array(data.draw(st.lists(st.sampled_from([-1, 1]), min_size=3, max_size=3)))
+    order = data.draw(st.permutations(range(3)))
+    for score in (gaussian_total_correlation, mutual_information):
+        changed = float(score((codes * each * sign + 5)[:, order]))
+        assert changed == pytest.approx(float(score(codes)), rel=1e-9, abs=1e-9)
+    moved = (codes * sign + 5)[:, order]
+    assert float(gaussian_wasserstein_correlation(scale * moved)) == pytest.approx(
+        scale**2 * float(gaussian_wasserstein_correlation(codes)), rel=1e-8
+    )
+    assert float(normalised(scale * moved)) == pytest.approx(float(normalised(codes)), abs=1e-9)
+
+
+def test_huge_and_tiny_codes():
+    codes = gaussian(np.array([[1, 0.5], [0.5, 2]]))
+    for scale in (1e-200, 1e200):
+        assert float(gaussian_total_correlation(codes * scale)) == pytest.approx(
+            float(gaussian_total_correlation(codes))
+        )
+        assert float(normalised(codes * scale)) == pytest.approx(float(normalised(codes)))
+
+
+def test_bad_inputs():
+    for score in ALL:
+        with pytest.raises(ValueError, match="codes of shape"):
+            score(np.array([[1.0, np.nan], [1.0, 2.0]]))
+        with pytest.raises(ValueError, match="at least 2"):
+            score(np.ones((1, 3)))
+    with pytest.raises(ValueError, match="estimator must be"):
+        mutual_information(np.eye(3), estimator="kde")
+    with pytest.raises(ValueError, match="neighbours must be"):
+        mutual_information(np.eye(3), estimator="knn", neighbours=0)

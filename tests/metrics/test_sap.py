@@ -1,0 +1,212 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from karenina.metrics._one_variable import linear_svm, tree_levels
+from karenina.metrics.sap import sap
+
+REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+CASES = ("identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros")
+reference = pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
+
+
+def load(case):
+    codes, factors = np.load(REFERENCE / f"codes_{case}.npz"), np.load(REFERENCE / "factors.npz")
+    published = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]
+    parts = (codes["codes_train"], factors["factors_train"], codes["codes_test"], factors["factors_test"])
+    return parts, published
+
+
+def some(seed=0, n=600, classes=4):
+    rng = np.random.default_rng(seed)
+    factors = np.column_stack([rng.integers(classes, size=n), rng.choice(3, p=[0.6, 0.3, 0.1], size=n)])
+    return np.column_stack([factors, factors.sum(axis=1)]) + 0.4 * rng.normal(size=(n, 3)), factors
+
+
+@reference
+@pytest.mark.parametrize("case", CASES)
+def test_study_continuous(case):
+    (codes, factors, _, _), published = load(case)
+    expected = published["sap_continuous"]["result"]
+    found = sap(codes, factors, continuous=True)
+    assert found.value == pytest.approx(expected["SAP_score"], abs=1e-9)
+    np.testing.assert_allclose(found.matrix, np.transpose(expected["score_matrix"]), atol=1e-9)
+
+
+@reference
+@pytest.mark.parametrize("case", CASES)
+def test_study_labels(case):
+    (codes, factors, test_codes, test_factors), published = load(case)
+    expected = published["sap_discrete"]["result"]
+    found = sap(codes, factors, standardise=False, test_codes=test_codes, test_factors=test_factors)
+    assert found.value == pytest.approx(expected["SAP_score"], abs=1e-3)
+    if case == "zeros":  # the release scores dead codes by the largest class
+        assert (found.matrix == 0).all()
+    else:
+        np.testing.assert_allclose(found.matrix, np.transpose(expected["score_matrix"]), atol=2e-3)
+    fitted = sap(codes, factors, standardise=False, test_fraction=0)
+    assert fitted.value == pytest.approx(expected["SAP_score"], abs=0.02)
+
+
+def test_table_one_of_the_review():
+    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, (20_000, 4))
+    circle = np.hstack([np.cos(angles), np.sin(angles)])
+    assert float(sap(circle, angles)) == pytest.approx(0.6, abs=0.06)
+    assert float(sap(np.hstack([angles] * 2), angles)) == pytest.approx(0.0, abs=0.06)
+    assert float(sap(np.hstack([angles[:, :2]] * 4), angles[:, :2])) == pytest.approx(0.0, abs=0.06)
+
+
+def test_r2_is_that_of_linear_regression():
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(200, 3)) * [1, 1e-160, 1e160]
+    factors = codes / [1, 1e-160, 1e160] @ rng.normal(size=(3, 2)) + rng.normal(size=(200, 2))
+    unit = codes / np.abs(codes).max(axis=0)
+    fits = [[LinearRegression().fit(unit[:, [j]], v).score(unit[:, [j]], v) for j in range(3)] for v in factors.T]
+    np.testing.assert_allclose(sap(codes, factors).matrix, fits, atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 9])
+@pytest.mark.parametrize("c", [0.001, 0.01, 1.0])
+def test_machines_are_those_of_liblinear(classes, c):
+    rng = np.random.default_rng(classes)
+    label = rng.choice(classes, p=np.arange(1, classes + 1) / (classes * (classes + 1) / 2), size=500)
+    codes = np.column_stack([label + rng.normal(size=500), 5.0 * label + 3, rng.normal(size=500), label == 1])
+    slope, intercept = linear_svm(codes, label, c)
+    for j, code in enumerate(codes.T):
+        fit = LinearSVC(C=c, class_weight="balanced", dual=False, tol=1e-9, max_iter=10_000).fit(code[:, None], label)
+        rows = slice(1, None) if classes == 2 else slice(None)
+        np.testing.assert_allclose(slope[j, rows], fit.coef_[:, 0], atol=1e-5)
+        np.testing.assert_allclose(intercept[j, rows], fit.intercept_, atol=1e-5)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_trees_are_those_of_scikit_learn(classes):
+    rng = np.random.default_rng(classes)
+    label = rng.integers(classes, size=400)
+    for code in (label + rng.normal(size=400), np.round(label + 2 * rng.normal(size=400)), rng.normal(size=400)):
+        single = code.astype(np.float32).astype(np.float64)  # the precision of scikit-learn's trees
+        for depth, (thresholds, answer) in enumerate(tree_levels(single, label, classes, 5), start=1):
+            fit = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(single[:, None], label)
+            assert len(answer) == fit.get_n_leaves()
+            np.testing.assert_array_equal(answer[np.searchsorted(thresholds, single)], fit.predict(single[:, None]))
+
+
+def test_tree_scores_unseen_rows_in_balance():
+    codes, factors = some(n=2000)
+    found = sap(codes[:1000], factors[:1000], classifier="tree", test_codes=codes[1000:], test_factors=factors[1000:])
+    for f in range(2):
+        for j in range(3):
+            fits = [
+                DecisionTreeClassifier(max_depth=depth, random_state=0).fit(codes[:1000, [j]], factors[:1000, f])
+                for depth in range(1, 10)
+            ]
+            scores = [balanced_accuracy_score(factors[1000:, f], fit.predict(codes[1000:, [j]])) for fit in fits]
+            assert min(scores) - 1e-9 <= found.matrix[f, j] <= max(scores) + 1e-9
+            assert found.matrix[f, j] > max(scores) - 0.05
+
+
+@pytest.mark.parametrize("classifier", ["svm", "tree"])
+def test_planted(classifier):
+    rng = np.random.default_rng(0)
+    factors = rng.integers(3, size=(900, 2))
+    found = sap(factors, factors, classifier=classifier)
+    assert found.value > 0.5
+    assert float(sap(np.hstack([factors, factors]), factors, classifier=classifier)) == 0
+    assert float(sap(np.zeros((900, 3)), factors, classifier=classifier)) == 0
+    assert float(sap(rng.normal(size=(900, 2)), factors, classifier=classifier)) < 0.1
+
+
+def test_mixed_factors():
+    rng = np.random.default_rng(0)
+    factors = np.column_stack([rng.integers(3, size=900), rng.normal(size=900)])
+    found = sap(factors, factors)
+    assert found.per_factor[1] == pytest.approx(1, abs=0.02)
+    np.testing.assert_allclose(found.matrix[1], sap(factors, factors, continuous=True).matrix[1])
+    assert found.matrix[0, 0] > 0.9
+
+
+@pytest.mark.parametrize("classifier", ["svm", "tree"])
+def test_dead_codes_score_zero(classifier):
+    codes, factors = some()
+    found = sap(np.column_stack([codes, np.full(600, 0.1)]), factors, classifier=classifier)
+    assert (found.matrix[:, 3] == 0).all()
+    assert found.value == float(sap(codes, factors, classifier=classifier))
+
+
+@pytest.mark.parametrize("classifier", ["svm", "tree"])
+def test_classes_of_one_side_only(classifier):
+    codes, factors = some(n=900)
+    shared = factors[:, 0] < 3
+    late = np.concatenate([np.flatnonzero(shared)[:300], np.flatnonzero(~shared)])
+    one = sap(codes[late], factors[late], classifier=classifier, test_codes=codes[shared], test_factors=factors[shared])
+    early = np.flatnonzero(shared)[:300]
+    two = sap(
+        codes[early], factors[early], classifier=classifier, test_codes=codes[shared], test_factors=factors[shared]
+    )
+    assert one.matrix[0] == pytest.approx(two.matrix[0], abs=0.1)
+    few = sap(codes[:30], np.arange(30) % 2 * (np.arange(30) > 28), classifier=classifier)
+    assert np.isfinite(few.value)
+
+
+def test_one_code_or_one_factor():
+    codes, factors = some()
+    for continuous in (True, False):
+        one = sap(codes[:, 0], factors, continuous=continuous)
+        np.testing.assert_array_equal(one.per_factor, one.matrix[:, 0])
+        assert np.isfinite(float(sap(codes, factors[:, 0], continuous=continuous)))
+
+
+def test_constant_factor_is_left_out():
+    codes, factors = some()
+    with pytest.warns(UserWarning, match="dropped constant factors: factor 2"):
+        found = sap(codes, np.column_stack([factors, np.ones(600)]))
+    assert found.value == float(sap(codes, factors))
+    assert np.isnan(found.per_factor[2])
+
+
+@pytest.mark.parametrize("how", [{"continuous": True}, {}, {"classifier": "tree", "folds": 3}])
+@settings(deadline=None, max_examples=10)
+@given(seed=st.integers(0, 1000), data=st.data())
+def test_invariance(how, seed, data):
+    codes, factors = some(seed, n=200)
+    scale = np.array(data.draw(st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=3)))
+    shift = np.array(data.draw(st.lists(st.floats(-50, 50), min_size=3, max_size=3)))
+    # A tree's threshold can go to the first of two equally good cuts, and a flip makes that the last.
+    signs = [1] if how.get("classifier") == "tree" else [-1, 1]
+    sign = np.array(data.draw(st.lists(st.sampled_from(signs), min_size=3, max_size=3)))
+    order, factor_order = data.draw(st.permutations(range(3))), data.draw(st.permutations(range(2)))
+    changed = sap((codes * scale * sign + shift)[:, order], 2 * factors[:, factor_order] + 7, **how)
+    plain = sap(codes, factors, **how)
+    assert changed.value == pytest.approx(plain.value, abs=1e-9)
+    np.testing.assert_allclose(changed.matrix, plain.matrix[np.ix_(factor_order, order)], atol=1e-9)
+
+
+def test_same_seed_same_result():
+    codes, factors = some()
+    assert sap(codes, factors, seed=3).matrix.tobytes() == sap(codes, factors, seed=3).matrix.tobytes()
+    assert sap(codes, factors, seed=3).value != sap(codes, factors, seed=4).value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"classifier": "forest"}, "classifier must be svm or tree"),
+        ({"penalty": 0}, "penalty > 0"),
+        ({"depth": 0}, "depth >= 1"),
+        ({"test_fraction": 1}, "test_fraction must be"),
+        ({"test_codes": np.zeros((3, 3))}, "both test_codes and test_factors"),
+        ({"test_codes": np.zeros((3, 2)), "test_factors": np.zeros((3, 2))}, r"expected \(m, 3\) and \(m, 2\)"),
+        ({"test_codes": np.full((3, 3), np.nan), "test_factors": np.zeros((3, 2))}, "test_codes of shape"),
+    ],
+)
+def test_bad_options(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        sap(*some(), **arguments)
