@@ -1,6 +1,6 @@
 """A data set: factors of variation, and a way to turn factor rows into images."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,7 @@ class TableDataSet(DataSet):
     """Images with a table of factors, one row each, in no particular grid; or with no factors at all.
 
     `sample` draws images; `images(factors)` gives for each row one of the images that carry exactly these factors.
+    `details` names the values of factors that were words: {"colour": ("blue", "red")} means 0 is blue, 1 is red.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class TableDataSet(DataSet):
         fetch: Callable[[NDArray[np.int64]], NDArray[np.uint8]],
         *,
         source: str,
+        details: Mapping[str, tuple[str, ...]] | None = None,
     ):
         if table.ndim != 2 or table.shape[1] != len(names):
             raise ValueError(f"a factor table of shape {table.shape} does not fit the factor names {names}")
@@ -110,7 +112,9 @@ class TableDataSet(DataSet):
             raise ValueError(f"{name} holds no images")
         self.labelled = bool(names)
         self.table = table
+        self.details = dict(details or {})
         self._fetch = fetch
+        self._sizes: tuple[int | None, ...] | None = None
         self._rows_of: dict[bytes, NDArray[np.int64]] | None = None
         low = tuple(table.min(axis=0).tolist()) if names else ()
         high = tuple(table.max(axis=0).tolist()) if names else ()
@@ -119,18 +123,20 @@ class TableDataSet(DataSet):
     @property
     def factor_sizes(self) -> tuple[int | None, ...]:
         """The number of values of each whole-number factor; None for a factor of floats."""
-        if self.table.dtype.kind == "f":
+        if self._sizes is None:
             whole = (self.table == np.round(self.table)).all(axis=0)
-        else:
-            whole = np.ones(self.table.shape[1], bool)
-        return tuple(len(np.unique(column)) if ok else None for column, ok in zip(self.table.T, whole))
+            self._sizes = tuple(len(np.unique(column)) if ok else None for column, ok in zip(self.table.T, whole))
+        return self._sizes
 
     def sample(
         self, n: int, rng: np.random.Generator | int, fixed: Fixed | None = None
     ) -> tuple[NDArray[np.uint8], NDArray[Any]]:
         rng = np.random.default_rng(rng)
+        if not fixed:
+            index = rng.integers(0, len(self.table), n)
+            return self._fetch(index), self.table[index]
         candidates = np.arange(len(self.table))
-        for name, value in (fixed or {}).items():
+        for name, value in fixed.items():
             column = self.factor_names.index(name) if name in self.factor_names else None
             if column is None or np.ndim(value):
                 raise ValueError(
@@ -144,8 +150,8 @@ class TableDataSet(DataSet):
 
     def at(self, index: ArrayLike, rng: np.random.Generator | int | None = None) -> NDArray[np.uint8]:
         flat = np.atleast_1d(np.asarray(index))
-        if flat.dtype.kind not in "iu" or (flat.size and (flat.min() < 0 or flat.max() >= len(self))):
-            raise ValueError(f"indices must be whole numbers in 0..{len(self) - 1}")
+        if flat.ndim != 1 or flat.dtype.kind not in "iu" or (flat.size and (flat.min() < 0 or flat.max() >= len(self))):
+            raise ValueError(f"indices must be whole numbers (n,) in 0..{len(self) - 1}")
         return self._fetch(flat)
 
     def _lookup(self, rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -153,11 +159,11 @@ class TableDataSet(DataSet):
             raise ValueError(f"{self.name} has no factors: use sample(n, rng) or at(index)")
         if self._rows_of is None:
             order: dict[bytes, list[int]] = {}
-            for i, row in enumerate(np.ascontiguousarray(self.table, dtype=np.float64)):
+            for i, row in enumerate(self.table + 0.0):  # adding 0 turns -0 to 0, which has other bytes
                 order.setdefault(row.tobytes(), []).append(i)
             self._rows_of = {key: np.array(value) for key, value in order.items()}
         index = np.empty(len(rows), np.int64)
-        for i, row in enumerate(np.ascontiguousarray(rows, dtype=np.float64)):
+        for i, row in enumerate(rows + 0.0):
             found = self._rows_of.get(row.tobytes())
             if found is None:
                 raise ValueError(f"{self.name} has no image with the factors {row.tolist()}")

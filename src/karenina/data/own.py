@@ -1,0 +1,318 @@
+"""The user's own images: a folder of image files, an .npz or an .h5.
+
+Everything comes out as uint8 (n, c, h, w) with one or three channels. Up to 1 GB is kept in memory; more stays on disk.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from karenina.data._attributes import read_factors
+from karenina.data._reading import bad, h5_blocks, h5_dataset, npz_array, npz_keys, npz_small, open_h5
+from karenina.data._rows import MEMORY_LIMIT, CachedRows, MappedRows, MemoryRows, Rows, gather, h5_rows
+from karenina.data.dataset import TableDataSet
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"}
+_GREY_MODES = {"1", "L", "LA", "I", "I;16", "I;16L", "I;16B"}
+
+Size = int | tuple[int, int]
+
+
+def open_own(path: Path, **options: Any) -> TableDataSet:
+    """A folder, .npz or .h5 as a data set. See `folder`, `npz_file` and `h5_file` for the options."""
+    readers: dict[str, Callable[..., TableDataSet]] = {".npz": npz_file, ".h5": h5_file, ".hdf5": h5_file}
+    path = Path(path)
+    if not path.exists():
+        raise ValueError(f"{str(path)!r} does not exist; expected a folder of images, an .npz or an .h5")
+    reader = folder if path.is_dir() else readers.get(path.suffix.lower())
+    if reader is None:
+        raise ValueError(f"{str(path)!r} is neither a folder of images nor one of {', '.join(readers)}")
+    try:
+        return reader(path, **options)
+    except TypeError as error:
+        if "unexpected keyword" in str(error):
+            raise ValueError(f"{str(path)!r}: {str(error).removeprefix(f'{reader.__name__}() ')}") from None
+        raise
+
+
+def folder(
+    path: str | os.PathLike[str],
+    *,
+    factors_csv: str | os.PathLike[str] | None = None,
+    size: Size | None = None,
+    crop: Size | None = None,
+    grey: bool | None = None,
+    recursive: bool = False,
+    strict: bool = True,
+) -> TableDataSet:
+    """The image files of a folder, in the order of their sorted names.
+
+    factors_csv: a table whose first column is the file name, the others one factor each; or CelebA's attribute file.
+    size: the images are resized to this (side, or height and width); needed if they differ. crop: first cut out the
+    middle (CelebA: crop=178, size=64). grey: one channel or three; by default one if all files are grey. recursive:
+    subfolders too. strict: an image without factors or factors without an image is an error, else it is left out.
+    """
+    root = Path(path)
+    found = sorted(
+        file
+        for file in (root.rglob("*") if recursive else root.iterdir())
+        if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and file.is_file()
+    )
+    if not found:
+        below = not recursive and any(file.suffix.lower() in SUFFIXES for file in root.rglob("*"))
+        hint = "; there are some in its subfolders: recursive=True" if below else f" ({', '.join(sorted(SUFFIXES))})"
+        raise ValueError(f"{str(root)!r} holds no images{hint}")
+    names = [file.relative_to(root).as_posix() for file in found]
+    factors = read_factors(Path(factors_csv), names, strict) if factors_csv is not None else None
+    if factors is not None and not strict:
+        found = [found[i] for i in factors.kept]
+    with ThreadPoolExecutor() as pool:
+        heads = list(pool.map(_head, found, chunksize=256))
+    shape = _target(root, [found_size for _, found_size in heads], found, size, crop)
+    channels = 1 if (all(mode in _GREY_MODES for mode, _ in heads) if grey is None else grey) else 3
+    load = LoadImage(shape, _pair(crop), channels)
+    image_shape = (channels, *shape)
+    table = factors.table if factors is not None else np.empty((len(found), 0))
+    return TableDataSet(
+        root.resolve().name,
+        factors.names if factors is not None else (),
+        table,
+        image_shape,
+        _image_rows(tuple(found), image_shape, load),
+        source=str(root),
+        details=factors.details if factors is not None else None,
+    )
+
+
+def _pair(size: Size | None) -> tuple[int, int] | None:
+    if size is None:
+        return None
+    match (size, size) if isinstance(size, int) else size:
+        case [int(height), int(width)] if height > 0 and width > 0:
+            return height, width
+    raise ValueError(f"a size is a whole number or (height, width), got {size!r}")
+
+
+def _target(
+    root: Path, sizes: list[tuple[int, int]], files: list[Path], size: Size | None, crop: Size | None
+) -> tuple[int, int]:
+    """The height and width that all images will have."""
+    cut, target = _pair(crop), _pair(size)
+    if cut:
+        for found, file in zip(sizes, files):
+            if found[0] < cut[0] or found[1] < cut[1]:
+                raise ValueError(f"{file} is {found[0]} x {found[1]}, too small for crop={crop}")
+    if target or cut:
+        return target or cut  # type: ignore[return-value]
+    counts = Counter(sizes)
+    if len(counts) > 1:
+        example = dict(zip(reversed(sizes), reversed(files)))
+        shown = ", ".join(f"{h} x {w} ({n}, {example[h, w].name})" for (h, w), n in counts.most_common(5))
+        raise ValueError(f"{str(root)!r} holds images of {len(counts)} sizes: {shown}; give size= to resize them")
+    return sizes[0]
+
+
+def _head(path: Path) -> tuple[str, tuple[int, int]]:
+    """The mode and (height, width) of an image file, without decoding it."""
+    try:
+        with Image.open(path) as image:
+            mode, size = image.mode, (image.height, image.width)
+    except (OSError, Image.DecompressionBombError) as error:
+        raise bad(path, "an image", error) from None
+    if mode == "F":
+        raise ValueError(f"{path} has float pixels, expected 8 or 16 bits")
+    return mode, size
+
+
+@dataclass(frozen=True)
+class LoadImage:
+    """An image file as uint8 (c, h, w)."""
+
+    shape: tuple[int, int]
+    crop: tuple[int, int] | None
+    channels: int
+
+    def __call__(self, path: Path) -> NDArray[np.uint8]:
+        try:
+            with Image.open(path) as image:
+                image.load()
+                return self.convert(image)
+        except (OSError, SyntaxError, EOFError) as error:  # Pillow's decoders raise all of these on damaged files
+            raise bad(path, "an image", error) from None
+
+    def convert(self, image: Image.Image) -> NDArray[np.uint8]:
+        if image.mode.startswith("I"):  # 16 bits; Pillow would clip them at 255
+            image = Image.fromarray(np.clip(np.asarray(image) / 257, 0, 255).round().astype(np.uint8))
+        image = image.convert("L" if self.channels == 1 else "RGB")
+        if self.crop:
+            top, left = (image.height - self.crop[0]) // 2, (image.width - self.crop[1]) // 2
+            image = image.crop((left, top, left + self.crop[1], top + self.crop[0]))
+        if (image.height, image.width) != self.shape:
+            image = image.resize(self.shape[::-1], Image.Resampling.LANCZOS)
+        return np.moveaxis(np.asarray(image).reshape(*self.shape, self.channels), 2, 0)
+
+
+@dataclass
+class FileRows:
+    """Images decoded at every call, for when there is room neither in memory nor on disk."""
+
+    files: tuple[Path, ...]
+    load: LoadImage
+
+    def __call__(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
+        return np.stack([self.load(self.files[i]) for i in index])
+
+
+def _image_rows(files: tuple[Path, ...], image_shape: tuple[int, int, int], load: LoadImage) -> Rows:
+    shape = (len(files), *image_shape)
+    blocks = partial(_decoded, files, load)
+    if np.prod(shape, dtype=np.int64) <= MEMORY_LIMIT:
+        return MemoryRows(gather(shape, blocks()))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "karenina"
+    tag = f"{'x'.join(map(str, image_shape))}{f'-crop{load.crop[0]}x{load.crop[1]}' if load.crop else ''}"
+    return CachedRows(files, shape, blocks, otherwise=FileRows(files, load), folder=cache, tag=tag)
+
+
+def _decoded(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.uint8]]:
+    with ThreadPoolExecutor() as pool:
+        for start in range(0, len(files), 1024):
+            yield np.stack(list(pool.map(load, files[start : start + 1024])))
+
+
+def npz_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
+    """An .npz with `images`, optionally `factors` (n, k) and `factor_names` (k).
+
+    images: (n, h, w), (n, h, w, c) or (n, c, h, w) with one or three channels, uint8, bool, or float in [0, 1]. size
+    and grey: as for `folder`.
+    """
+    path = Path(path)
+    expected = "an .npz with images (n, h, w[, c])"
+    array = npz_array(path, "images", expected)
+    keys = npz_keys(path, expected)
+    factors = npz_small(path, "factors") if "factors" in keys else None
+    names = npz_small(path, "factor_names") if "factor_names" in keys else None
+    mapped = None if array.offset is None else MappedRows(path, array.shape, array.offset, array.dtype)
+    return _array_set(path, array.shape, array.dtype, array.blocks, mapped, factors, names, size, grey)
+
+
+def h5_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
+    """An .h5 with the datasets that `npz_file` describes."""
+    path = Path(path)
+    expected = "an HDF5 file with images (n, h, w[, c])"
+    with open_h5(path, expected) as file:
+        images = h5_dataset(file, "images", expected)
+        shape, dtype = images.shape, images.dtype
+        factors = file["factors"][:] if "factors" in file else None
+        names = file["factor_names"].asstr()[:] if "factor_names" in file else None
+    blocks = partial(h5_blocks, path, "images")
+    return _array_set(path, shape, dtype, blocks, h5_rows(path, "images"), factors, names, size, grey)
+
+
+def _array_set(
+    path: Path,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    blocks: Callable[[], Iterator[NDArray]],
+    rows: Rows | None,
+    factors: NDArray | None,
+    names: NDArray | None,
+    size: Size | None,
+    grey: bool | None,
+) -> TableDataSet:
+    axis = _channel_axis(path, shape)
+    if dtype.kind not in "bf" and dtype != np.uint8:
+        raise ValueError(f"{path}: images are {dtype}, expected uint8, bool, or float in [0, 1]")
+    channels = 1 if axis is None else shape[axis]
+    height, width = [side for i, side in enumerate(shape) if i not in (0, axis)]
+    to_size = _pair(size) or (height, width)
+    to_channels = channels if grey is None else 1 if grey else 3
+    convert = ConvertRows(str(path), axis, to_size, to_channels)
+    image_shape = (to_channels, *to_size)
+    table, factor_names = _table(path, shape[0], factors, names)
+    fetch: Rows
+    if shape[0] * int(np.prod(image_shape)) <= MEMORY_LIMIT:
+        fetch = MemoryRows(gather((shape[0], *image_shape), map(convert, blocks())))
+    elif rows is not None:
+        fetch = Converted(rows, convert)
+    else:
+        fetch = CachedRows((path,), (shape[0], *image_shape), partial(_converted, blocks, convert), tag="images")
+    return TableDataSet(path.stem, factor_names, table, image_shape, fetch, source=str(path))
+
+
+def _converted(blocks: Callable[[], Iterator[NDArray]], convert: "ConvertRows") -> Iterator[NDArray[np.uint8]]:
+    return map(convert, blocks())
+
+
+def _channel_axis(path: Path, shape: tuple[int, ...]) -> int | None:
+    """Which axis of the images holds their one or three channels; None for (n, h, w)."""
+    expected = "(n, h, w), (n, h, w, c) or (n, c, h, w) with c = 1 or 3"
+    if 0 in shape or len(shape) not in (3, 4):
+        raise ValueError(f"{path}: images have shape {shape}, expected {expected}")
+    if len(shape) == 3:
+        return None
+    axes = [axis for axis in (3, 1) if shape[axis] in (1, 3)]
+    if len(axes) != 1:
+        trouble = "either end could be the channels" if axes else "neither end has 1 or 3 channels"
+        raise ValueError(f"{path}: images have shape {shape}, {trouble}; expected {expected}")
+    return axes[0]
+
+
+@dataclass(frozen=True)
+class ConvertRows:
+    """Stored images of any accepted layout and type as uint8 (n, c, h, w)."""
+
+    path: str
+    axis: int | None
+    shape: tuple[int, int]
+    channels: int
+
+    def __call__(self, block: NDArray) -> NDArray[np.uint8]:
+        if block.dtype.kind == "b":
+            block = block.astype(np.uint8) * np.uint8(255)
+        elif block.dtype.kind == "f":
+            if not (block.min() >= 0 and block.max() <= 1):
+                raise ValueError(
+                    f"{self.path}: float images go from {block.min():g} to {block.max():g}, expected [0, 1]"
+                )
+            block = np.round(block * 255).astype(np.uint8)
+        images = block[:, None] if self.axis is None else np.moveaxis(block, self.axis, 1)
+        if images.shape[1:] != (self.channels, *self.shape):
+            load = LoadImage(self.shape, None, self.channels)
+            pictures = images[:, 0] if images.shape[1] == 1 else np.moveaxis(images, 1, 3)
+            images = np.stack([load.convert(Image.fromarray(np.ascontiguousarray(p))) for p in pictures])
+        return np.ascontiguousarray(images)
+
+
+@dataclass
+class Converted:
+    """Rows of a file, converted at every call."""
+
+    rows: Rows
+    convert: ConvertRows
+
+    def __call__(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
+        return self.convert(self.rows(index))
+
+
+def _table(path: Path, count: int, factors: NDArray | None, names: NDArray | None) -> tuple[NDArray, tuple[str, ...]]:
+    if factors is None:
+        return np.empty((count, 0)), ()
+    table = factors[:, None] if factors.ndim == 1 else factors
+    if table.ndim != 2 or len(table) != count or table.dtype.kind not in "iufb":
+        raise ValueError(f"{path}: factors are {factors.dtype} {factors.shape}, expected numbers ({count}, k)")
+    if not np.isfinite(table).all():
+        raise ValueError(f"{path}: row {np.argwhere(~np.isfinite(table))[0, 0]} of factors is not finite")
+    labels = tuple(str(name) for name in np.ravel(names)) if names is not None else ()
+    if names is not None and (len(labels) != table.shape[1] or len(set(labels)) != len(labels)):
+        raise ValueError(f"{path}: factor_names are {labels}, expected {table.shape[1]} different names")
+    table = table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
+    return table, labels or tuple(f"factor_{i}" for i in range(table.shape[1]))

@@ -1,0 +1,277 @@
+"""Downloads, against a server on this machine that cuts, forgets and lies as asked."""
+
+import gzip
+import hashlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from karenina.data import download as module
+from karenina.data.download import SOURCES, DownloadError, File, download, get, unpack_cars
+
+CONTENT = np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8).tobytes()
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Server(ThreadingHTTPServer):
+    """files: path -> bytes. cut: bytes after which each of the next `cuts` answers ends. requests: (path, Range)."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files = {"/file.bin": CONTENT}
+        self.cut, self.cuts, self.ranges, self.stall, self.status = 0, 0, True, None, {}
+        self.requests = []
+
+    def url(self, path="/file.bin"):
+        return f"http://127.0.0.1:{self.server_port}{path}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        server, wanted = self.server, self.headers.get("Range")
+        server.requests.append((self.path, wanted))
+        if server.status.get(self.path):
+            return self.send_error(server.status[self.path].pop(0))
+        content = server.files.get(self.path)
+        if content is None:
+            return self.send_error(404)
+        start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and server.ranges else 0
+        if start and start >= len(content):
+            return self.send_error(416)
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        body = content[start:]
+        if server.cuts:
+            server.cuts -= 1
+            body = body[: server.cut]
+        if server.stall:
+            self.wfile.write(body[: server.stall])
+            self.wfile.flush()
+            time.sleep(60)
+        self.wfile.write(body)
+        self.close_connection = True
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with Server() as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def test_plain(server, tmp_path):
+    seen = []
+    path = download(
+        [server.url()],
+        tmp_path / "new" / "file.bin",
+        sha256=SHA256,
+        size=len(CONTENT),
+        progress=lambda *step: seen.append(step),
+    )
+    assert path.read_bytes() == CONTENT
+    assert list(path.parent.iterdir()) == [path]
+    assert seen[-1] == ("file.bin", len(CONTENT), len(CONTENT))
+
+
+def test_cut_connections_are_taken_up_where_they_were_cut(server, tmp_path):
+    server.cut, server.cuts = 200_000, 3
+    path = download([server.url()], tmp_path / "file.bin", sha256=SHA256, backoff=0)
+    assert path.read_bytes() == CONTENT
+    assert [wanted for _, wanted in server.requests] == [None, "bytes=200000-", "bytes=400000-", "bytes=600000-"]
+
+
+def test_a_part_from_an_earlier_run_is_continued(server, tmp_path):
+    (tmp_path / "file.bin.part").write_bytes(CONTENT[:1000])
+    assert download([server.url()], tmp_path / "file.bin", sha256=SHA256).read_bytes() == CONTENT
+    assert server.requests == [("/file.bin", "bytes=1000-")]
+
+
+def test_a_whole_part_needs_nothing_more(server, tmp_path):
+    (tmp_path / "file.bin.part").write_bytes(CONTENT)
+    assert download([server.url()], tmp_path / "file.bin", sha256=SHA256).read_bytes() == CONTENT
+    assert len(server.requests) == 1
+
+
+def test_a_server_that_ignores_ranges_starts_again(server, tmp_path):
+    server.ranges = False
+    server.cut, server.cuts = 300_000, 1
+    assert download([server.url()], tmp_path / "file.bin", sha256=SHA256, backoff=0).read_bytes() == CONTENT
+    assert [wanted for _, wanted in server.requests] == [None, "bytes=300000-"]
+
+
+def test_a_part_of_another_file_is_thrown_away(server, tmp_path):
+    (tmp_path / "file.bin.part").write_bytes(b"something else")
+    assert download([server.url()], tmp_path / "file.bin", sha256=SHA256).read_bytes() == CONTENT
+    assert [wanted for _, wanted in server.requests] == ["bytes=14-", None]
+
+
+def test_it_gives_up_when_nothing_more_comes(server, tmp_path):
+    server.cut, server.cuts = 0, 100
+    with pytest.raises(DownloadError, match="cut off after 0 of 1,048,576 bytes"):
+        download([server.url()], tmp_path / "file.bin", retries=3, backoff=0)
+    assert len(server.requests) == 4
+
+
+def test_busy_servers_are_asked_again(server, tmp_path):
+    server.status["/file.bin"] = [503, 429]
+    assert download([server.url()], tmp_path / "file.bin", sha256=SHA256, backoff=0).read_bytes() == CONTENT
+
+
+def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
+    with pytest.raises(DownloadError, match=f"the sha256 is {SHA256}, expected {'0' * 64}"):
+        download([server.url()], tmp_path / "file.bin", sha256="0" * 64)
+    with pytest.raises(DownloadError, match=f"the md5 is {hashlib.md5(CONTENT).hexdigest()}, expected {'0' * 32}"):
+        download([server.url()], tmp_path / "file.bin", md5="0" * 32)
+    with pytest.raises(DownloadError, match="1,048,576 bytes, expected 7"):
+        download([server.url()], tmp_path / "file.bin", size=7)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mirrors_in_order(server, tmp_path):
+    server.files["/page.bin"] = b"<html>this file has moved</html>"
+    gone = "http://127.0.0.1:9/file.bin"  # the discard port: nobody listens
+    urls = [server.url("/missing.bin"), gone, server.url("/page.bin"), server.url()]
+    assert download(urls, tmp_path / "file.bin", sha256=SHA256).read_bytes() == CONTENT
+    assert [path for path, _ in server.requests] == ["/missing.bin", "/page.bin", "/file.bin"]
+
+
+def test_when_all_mirrors_fail_each_is_named(server, tmp_path):
+    with pytest.raises(DownloadError, match=r"/a: HTTP Error 404.*/b: HTTP Error 404"):
+        download([server.url("/a"), server.url("/b")], tmp_path / "file.bin")
+    with pytest.raises(DownloadError, match="No address"):
+        download([], tmp_path / "file.bin")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_room_on_the_disk(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: type("usage", (), {"free": 10}))
+    with pytest.raises(OSError, match="no room for file.bin.part"):
+        download([server.url()], tmp_path / "file.bin")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_archives_without_a_known_checksum_are_checked_by_their_own(server, tmp_path):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("images.npy", CONTENT)
+    whole = content.getvalue()
+    server.files["/whole.npz"] = whole
+    server.files["/damaged.npz"] = whole[:5000] + b"!" + whole[5001:]
+    server.files["/page.npz"] = b"<html>"
+    urls = [server.url("/page.npz"), server.url("/damaged.npz")]
+    with pytest.raises(DownloadError, match=r"no whole zip archive.*images.npy inside it is damaged"):
+        download(urls, tmp_path / "a.npz")
+    assert list(tmp_path.iterdir()) == []
+    assert download([*urls, server.url("/whole.npz")], tmp_path / "a.npz").read_bytes() == whole
+
+
+def test_a_kill_leaves_a_part_only(server, tmp_path):
+    server.stall = 300_000
+    code = (
+        "import sys; from karenina.data.download import download; "
+        "download([sys.argv[1]], sys.argv[2], progress=lambda *step: print(*step, flush=True))"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, server.url(), str(tmp_path / "file.bin")], stdout=subprocess.PIPE
+    )
+    with child:
+        child.stdout.readline()
+        os.kill(child.pid, signal.SIGKILL)
+    assert [path.name for path in tmp_path.iterdir()] == ["file.bin.part"]
+    server.stall = None
+    assert download([server.url()], tmp_path / "file.bin", sha256=SHA256).read_bytes() == CONTENT
+    assert [path.name for path in tmp_path.iterdir()] == ["file.bin"]
+
+
+def test_get_unpacks_and_is_done_once(server, tmp_path, monkeypatch):
+    server.files["/x.mat.gz"] = gzip.compress(CONTENT)
+    files = (
+        File("x.mat.gz", (server.url("/x.mat.gz"),), unpack="gunzip"),
+        File("file.bin", (server.url(),), sha256=SHA256),
+    )
+    monkeypatch.setitem(SOURCES, "mine", files)
+    assert get("mine", tmp_path) == [tmp_path / "x.mat", tmp_path / "file.bin"]
+    assert (tmp_path / "x.mat").read_bytes() == CONTENT
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file.bin", "x.mat"]
+    count = len(server.requests)
+    assert get("mine", tmp_path) == [tmp_path / "x.mat", tmp_path / "file.bin"]
+    assert len(server.requests) == count
+
+
+def tar(path, names):
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.size = 3
+            archive.addfile(member, io.BytesIO(b"car"))
+        link = tarfile.TarInfo("data/cars/car_009_mesh.mat")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+
+
+def test_cars_are_unpacked_and_nothing_else(server, tmp_path, monkeypatch):
+    names = ["data/cars/car_001_mesh.mat", "data/cars/list.txt", "data/shapes48.mat", "../../cars/car_002_mesh.mat"]
+    tar(tmp_path / "cars.tar.gz", names)
+    server.files["/cars.tar.gz"] = (tmp_path / "cars.tar.gz").read_bytes()
+    monkeypatch.setitem(SOURCES, "cars3d", (File("cars.tar.gz", (server.url("/cars.tar.gz"),), unpack="cars"),))
+    folder = tmp_path / "deep" / "folder"
+    assert get("cars3d", folder) == [folder / "cars"]
+    assert sorted(path.name for path in (folder / "cars").iterdir()) == ["car_001_mesh.mat", "car_002_mesh.mat"]
+    assert [path.name for path in folder.iterdir()] == ["cars"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cars.tar.gz", "deep"]
+
+
+def test_an_archive_without_cars(tmp_path):
+    tar(tmp_path / "a.tar.gz", ["data/sprites/a.mat"])
+    with pytest.raises(ValueError, match="no files cars"):
+        unpack_cars(tmp_path / "a.tar.gz", tmp_path / "cars")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tar.gz"]
+
+
+def test_unknown_names(tmp_path):
+    with pytest.raises(ValueError, match="did you mean shapes3d"):
+        get("shapes3", tmp_path)
+    with pytest.raises(ValueError, match="there are: dsprites"):
+        get("zzz", tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sources_name_the_files_that_the_readers_look_for():
+    from karenina.data.official import DSPRITES, MPI3D, SHAPES3D
+    from karenina.data.official_mat import SMALLNORB
+
+    names = {name: [file.filename for file in files] for name, files in SOURCES.items()}
+    assert names["dsprites"] == [f"{DSPRITES}.npz"]
+    assert names["shapes3d"] == [SHAPES3D]
+    kinds = ("cat", "dat", "info")
+    assert sorted(names["smallnorb"]) == sorted(f"{s}-{k}.mat.gz" for s in SMALLNORB.values() for k in kinds)
+    for version in ("toy", "realistic", "real"):
+        assert names[f"mpi3d_{version}"] == [MPI3D[version]]
+    for files in SOURCES.values():
+        for file in files:
+            assert all(url.startswith(("http://", "https://")) for url in file.urls)
+            assert file.sha256 is None or len(file.sha256) == 64
+            assert file.md5 is None or len(file.md5) == 32
