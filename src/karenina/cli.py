@@ -219,6 +219,70 @@ def score(
 
 
 @app.command()
+def rank(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories, all of one data set.")],
+    by: Annotated[str, typer.Option(help="udr, udr-s, udr-a2a, udr-s-a2a, dynamics, orthogonality, elbo, ...")] = "udr",
+    rows: Annotated[int, typer.Option(min=10, help="Images that every run encodes.")] = 5_000,
+    kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = 0.01,
+    seed: Annotated[int, typer.Option(help="Decides which images.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the best and the worst pair's similarity matrices.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Rank runs without labels; the best is first."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from karenina.studies.rank import plot_pairs
+    from karenina.studies.rank import rank as rank_runs
+
+    ranking = rank_runs(runs, by, rows=rows, seed=seed, kl_threshold=kl_threshold, data_dir=data_dir)
+    if plot is not None:
+        plot_pairs(ranking, plot)
+    if as_json:
+        print(ranking.frame.to_json(orient="records", indent=2))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("rank", "run", "setting", "seed", "score", "interval", "informative"):
+        table.add_column(heading, justify="left" if heading in ("run", "setting") else "right")
+    for row in ranking.frame.itertuples():
+        interval = f"{row.low:.3f} .. {row.high:.3f}" if row.low == row.low else "-"
+        cells = (row.rank, row.run, row.setting, row.seed, f"{row.score:.3f}", interval, row.informative)
+        table.add_row(*map(str, cells))
+    console = _console(Console)
+    console.print(table)
+    for latents, name in ranking.best_per_informative.items():
+        console.print(f"best with {latents} informative latents: {name}", highlight=False)
+
+
+@app.command()
+def show(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the pictures; default RUN/pictures.")] = None,
+    span: Annotated[
+        str, typer.Option(help="Move latents over the prior ([-2, 2]) or the posterior's range.")
+    ] = "prior",
+    seed: Annotated[int, typer.Option(help="Which images.")] = 0,
+    data_dir: DataDir = None,
+) -> None:
+    """Draw what a model has learnt: traversals (PNG and GIF) and reconstructions."""
+    from karenina.data import load
+    from karenina.training import open as open_run
+    from karenina.training.pictures import save_reconstructions, traverse
+
+    model = open_run(run)
+    images, _ = load(model.config.data, data_dir=data_dir).sample(500, seed)
+    out = out or run / "pictures"
+    walk = traverse(model, images, span=span)
+    for name in ("traversal.png", "traversal.gif"):
+        walk.save(out / name)
+    save_reconstructions(model, images[:10], out / "reconstructions.png")
+    print(f"{repr(model)[1:-1]}: {int(walk.informative.sum())} informative latents")
+    for name in ("traversal.png", "traversal.gif", "reconstructions.png"):
+        print(f"wrote {out / name}")
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for what the demo makes.")] = Path("demo"),
 ) -> None:

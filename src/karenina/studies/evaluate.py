@@ -56,6 +56,8 @@ def evaluate(
 ) -> Evaluation:
     """Encode `rows` random images once and score them. data: by default the set that the run was trained on.
 
+    metrics: as in `karenina.score`; (): none, only what needs no labels.
+
     The intervention metrics draw from the whole encoded grid where it has at most 20,000 images, so that they see every
     combination of factors; otherwise from the table of encoded rows.
     """
@@ -68,7 +70,7 @@ def evaluate(
     kl = 0.5 * (mean.astype(float) ** 2 + np.exp(logvar.astype(float)) - logvar - 1).mean(axis=0)
     label_free = _label_free(run, images, mean, logvar, kl, seed)
     table = None
-    if data.labelled:
+    if data.labelled and metrics != ():
         continuous = [size is None for size in data.factor_sizes]
         table = scoring.score(
             mean,
