@@ -330,6 +330,10 @@ def test_absent_files(tmp_path):
         for folder in (tmp_path, None):
             with pytest.raises(ValueError, match=f"{file}.*KARENINA_DATA.*karenina data get"):
                 read(folder)
+    with pytest.raises(ValueError, match="md5 4e866a7919c1beedf53964e6f7a23686"):
+        cars3d_file(None)
+    with pytest.raises(ValueError, match="KARENINA_DATA$"):
+        mpi3d_file(None, "complex")  # only on a page that needs a browser
     with pytest.raises(ValueError, match="does not exist"):
         dsprites_file(tmp_path / "nowhere")
 

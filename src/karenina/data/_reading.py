@@ -13,6 +13,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.data.download import SOURCES
+
 _BLOCK_BYTES = 1 << 26
 
 _MAGIC = (
@@ -60,9 +62,12 @@ def find(folder: Path | None, *names: str) -> Path | None:
 def missing(data: str, files: str, folder: Path | None) -> ValueError:
     """The error for official files that are not there and that no renderer of ours can replace."""
     where = f"not in {str(folder)!r} or its subfolders" if folder else "and no data folder is set"
+    sources = SOURCES.get(data, ())
+    sums = [f"; {file.filename} has the md5 {file.md5}" for file in sources if file.md5]
+    fetch = f", or fetch it with: karenina data get {data} --data-dir DIR" if sources else ""
     return ValueError(
         f"{data} needs {files}: {where}. Put it into a folder and name that folder by data_dir= or the environment "
-        f"variable KARENINA_DATA, or fetch it with: karenina data get {data} --data-dir DIR"
+        f"variable KARENINA_DATA{fetch}{''.join(sums)}"
     )
 
 

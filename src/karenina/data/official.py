@@ -185,7 +185,7 @@ def mpi3d_file(folder: Path | None, version: str, *, _sizes: tuple[int, ...] | N
         raise ValueError(f"no MPI3D version {version!r}; there are {', '.join(MPI3D)}")
     name, file = f"mpi3d_{version}", MPI3D[version]
     sizes = (_sizes,) if _sizes else MPI3D_SIZES
-    path = find(folder, file, f"mpi3d_{version}.npz", f"mpi3d_{version}_complex.npz" if version == "complex" else file)
+    path = find(folder, file, f"{name}.npz")
     if path is None:
         raise missing(name, f"{file} (12.7 GB)" if version != "complex" else f"{file} (5.7 GB)", folder)
     expected = "MPI3D: images (n, 64, 64, 3) uint8"
