@@ -36,41 +36,22 @@ class Blocks:
 
 def panel(codes: Codes, models: Ints, *, ranks: bool = False, keep: list[Bools] | None = None) -> Panel:
     """Codes (or their ranks) of these models, mean 0 and variance 1 per latent; 0 for latents not in `keep`."""
+    from karenina.selection._solvers import standardise, standardised_ranks
+
     start = np.concatenate([[0], np.cumsum(codes.sizes[models])])
     z = np.empty((start[-1], codes.n))
     scale = np.empty(start[-1])
     for k, model in enumerate(models):
-        rows = z[start[k] : start[k + 1]]
+        own = slice(start[k], start[k + 1])
+        array = codes[model]
+        values = np.ascontiguousarray(array, array.dtype if array.dtype in (np.float32, np.float64) else np.float64)
         if ranks:
-            _rank(codes[model].T, rows)
+            standardised_ranks(values.view(f"u{values.itemsize}"), 8 * values.itemsize, z[own], scale[own])
         else:
-            rows[:] = codes[model].T
-        scale[start[k] : start[k + 1]] = _standardise(rows)
+            standardise(values, z[own], scale[own])
         if keep is not None:
-            rows[~keep[model]] = 0.0
+            z[own][~keep[model]] = 0.0
     return Panel(z, scale, start)
-
-
-def _rank(values: np.ndarray, out: Floats) -> None:
-    from karenina.selection._solvers import centred_ranks
-
-    bits = 32 if values.dtype.itemsize <= 4 and values.dtype.kind == "f" else 64
-    floats = np.array(values, f"f{bits // 8}", order="C")
-    floats += 0.0  # -0 becomes 0
-    pattern = floats.view(f"u{bits // 8}").astype(np.uint64)
-    sign = np.uint64(1 << (bits - 1))
-    # Bit patterns of positive floats are in their order, those of negative ones in the reverse.
-    centred_ranks(np.where(pattern & sign, ~pattern & np.uint64(2**bits - 1), pattern | sign), bits, out)
-
-
-def _standardise(rows: Floats) -> Floats:
-    """In place; returns the standard deviations, 0 where what is left after the mean is rounding."""
-    mean = rows.mean(axis=1)
-    rows -= mean[:, None]
-    scale = np.sqrt(np.einsum("kn,kn->k", rows, rows) / rows.shape[1])
-    scale[scale <= 10 * np.finfo(float).eps * np.abs(mean)] = 0.0
-    rows *= np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)[:, None]
-    return scale
 
 
 def fold_edges(n: int, folds: int) -> Ints:
@@ -80,24 +61,26 @@ def fold_edges(n: int, folds: int) -> Ints:
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
-def _grams(z: Floats, start: Ints, edges: Ints, pad: int) -> Floats:
-    out = np.zeros((len(edges) - 1, len(start) - 1, pad, pad))
-    for m in range(len(start) - 1):
-        size = start[m + 1] - start[m]
+def _grams(p: Panel, edges: Ints, pad: int, cross: Floats | None) -> Floats:
+    """Moments of each model's latents with one another, taken from `cross` when that is of the panel with itself."""
+    out = np.zeros((len(edges) - 1, len(p.start) - 1, pad, pad))
+    for m in range(len(p.start) - 1):
+        own = slice(p.start[m], p.start[m + 1])
+        size = own.stop - own.start
         for f in range(len(edges) - 1):
-            part = z[start[m] : start[m + 1], edges[f] : edges[f + 1]]
-            out[f, m, :size, :size] = part @ part.T
+            part = p.z[own, edges[f] : edges[f + 1]]
+            out[f, m, :size, :size] = part @ part.T if cross is None else cross[f, own, own]
     return out
 
 
 def blocks(a: Panel, b: Panel, pad: int, folds: int = 1) -> Blocks:
     """Moments of every latent of `a` with every latent of `b` (which may be the same panel)."""
     edges = fold_edges(a.z.shape[1], folds)
-    slices = [slice(edges[f], edges[f + 1]) for f in range(folds)]
-    cross = np.stack([a.z[:, rows] @ b.z[:, rows].T for rows in slices])
-    sums_a = np.stack([a.z[:, rows].sum(axis=1) for rows in slices])
-    grams_a = _grams(a.z, a.start, edges, pad)
-    if a is b:
-        return Blocks(cross, grams_a, grams_a, sums_a, sums_a, np.diff(edges))
-    sums_b = np.stack([b.z[:, rows].sum(axis=1) for rows in slices])
-    return Blocks(cross, grams_a, _grams(b.z, b.start, edges, pad), sums_a, sums_b, np.diff(edges))
+    parts = [slice(edges[f], edges[f + 1]) for f in range(folds)]
+    # With a panel and itself numpy sees the symmetry and does half the work.
+    cross = np.stack([a.z[:, rows] @ b.z[:, rows].T for rows in parts])
+    grams_a = _grams(a, edges, pad, cross if a is b else None)
+    grams_b = grams_a if a is b else _grams(b, edges, pad, None)
+    sums_a = np.stack([a.z[:, rows].sum(axis=1) for rows in parts])
+    sums_b = sums_a if a is b else np.stack([b.z[:, rows].sum(axis=1) for rows in parts])
+    return Blocks(cross, grams_a, grams_b, sums_a, sums_b, np.diff(edges))

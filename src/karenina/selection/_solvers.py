@@ -20,54 +20,98 @@ Bools = NDArray[np.bool_]
 # How far weights may still move when descent stops: on the paths of cross-validation, where it only has to tell which
 # alpha is best (the error is quadratic in it), and for the weights that count.
 _PATH_TOL = 1e-5
-_TOL = 1e-10
+_TOL = 1e-9
 _PATH_ITERATIONS = 10_000
 _ITERATIONS = 100_000
 # Below this a latent has no variance (standardised latents have variance 1).
 _NOTHING = 1e-12
+_ROUNDING = 10 * np.finfo(np.float64).eps
 _DIGIT = 11
+# Columns of one descent: long enough for vector instructions, few enough for the innermost cache.
+_WIDTH = 48
 
 
 @njit(cache=True)
-def centred_ranks(keys: NDArray[np.uint64], bits: int, out: Floats) -> None:
-    """Average ranks minus their mean of each row of `keys` (K, n), by radix sort, into `out` (K, n).
-
-    Keys are unsigned integers in the order of the values, of which the lowest `bits` are used.
-    """
-    rows, n = keys.shape
-    passes = ceil(bits / _DIGIT)
-    buckets = 1 << _DIGIT
-    order = np.empty(n, np.int32)
-    spare = np.empty(n, np.int32)
-    for row in range(rows):
-        key = keys[row]
+def standardise(values: Floats, out: Floats, scale: Floats) -> None:
+    """Columns of `values` (n, K) with mean 0 and variance 1 into the rows of `out` (K, n); constant columns become 0."""
+    n, columns = values.shape
+    first, total, square = np.empty(columns), np.zeros(columns), np.zeros(columns)
+    for k in range(columns):
+        first[k] = values[0, k]
+    # Sums of differences from a value of the column itself do not cancel when the mean is large.
+    for i in range(n):
+        for k in range(columns):
+            difference = values[i, k] - first[k]
+            total[k] += difference
+            square[k] += difference * difference
+    for k in range(columns):
+        mean = total[k] / n
+        scale[k] = sqrt(max(square[k] / n - mean * mean, 0.0))
+        if scale[k] <= _ROUNDING * abs(first[k] + mean):
+            scale[k] = 0.0
+        total[k] = first[k] + mean
+        square[k] = 1.0 / scale[k] if scale[k] > 0.0 else 0.0
+    for k in range(columns):
         for i in range(n):
+            out[k, i] = (values[i, k] - total[k]) * square[k]
+
+
+@njit(cache=True)
+def standardised_ranks(patterns: NDArray[np.uint64], bits: int, out: Floats, scale: Floats) -> None:
+    """Average ranks of columns of floats, given as their bit patterns (n, K), standardised, into `out` (K, n).
+
+    Radix sort: linear in n, and on 10,000 float32 four times as fast as a comparing sort.
+    """
+    n, columns = patterns.shape
+    passes = ceil(bits / _DIGIT)
+    low = np.uint64((1 << _DIGIT) - 1)
+    sign = np.uint64(1) << np.uint64(bits - 1)
+    flip = sign | (sign - np.uint64(1))
+    keys, spare_keys = np.empty(n, np.uint64), np.empty(n, np.uint64)
+    order, spare_order = np.empty(n, np.int32), np.empty(n, np.int32)
+    count = np.empty((passes, (1 << _DIGIT) + 1), np.int32)
+    for column in range(columns):
+        count[:] = 0
+        for i in range(n):
+            key = np.uint64(patterns[i, column])
+            if key == sign:  # -0 equals 0
+                key = np.uint64(0)
+            # Patterns of positive floats are in the order of the floats, those of negative ones in the reverse.
+            key = key ^ flip if key & sign else key | sign
+            keys[i] = key
             order[i] = i
+            for digit in range(passes):
+                count[digit, ((key >> np.uint64(digit * _DIGIT)) & low) + np.uint64(1)] += 1
         for digit in range(passes):
+            place = count[digit]
+            for b in range(1 << _DIGIT):
+                place[b + 1] += place[b]
             shift = np.uint64(digit * _DIGIT)
-            count = np.zeros(buckets + 1, np.int32)
             for i in range(n):
-                count[((key[i] >> shift) & np.uint64(buckets - 1)) + 1] += 1
-            for b in range(buckets):
-                count[b + 1] += count[b]
-            for i in range(n):
-                item = order[i]
-                b = (key[item] >> shift) & np.uint64(buckets - 1)
-                spare[count[b]] = item
-                count[b] += 1
-            order, spare = spare, order
+                b = (keys[i] >> shift) & low
+                spare_keys[place[b]] = keys[i]
+                spare_order[place[b]] = order[i]
+                place[b] += 1
+            keys, spare_keys = spare_keys, keys
+            order, spare_order = spare_order, order
         start = 0
+        square = 0.0
         while start < n:
             stop = start + 1
-            while stop < n and key[order[stop]] == key[order[start]]:
+            while stop < n and keys[stop] == keys[start]:
                 stop += 1
-            rank = 0.5 * (start + stop - 1) - 0.5 * (n - 1)
+            rank = 0.5 * (start + stop - n)
+            square += rank * rank * (stop - start)
             for i in range(start, stop):
-                out[row, order[i]] = rank
+                out[column, order[i]] = rank
             start = stop
+        scale[column] = sqrt(square / n)
+        if square > 0.0:
+            for i in range(n):
+                out[column, i] /= scale[column]
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
 def descend(G: Floats, W: Floats, H: Floats, alpha: float, grouped: bool, tol: float, max_iter: int) -> bool:
     """Coordinate descent on 1/2 tr(W'GW) - tr(W'C) + alpha |W|, in place; True when it converged.
 
@@ -83,6 +127,7 @@ def descend(G: Floats, W: Floats, H: Floats, alpha: float, grouped: bool, tol: f
             g = G[j, j]
             if g < _NOTHING:
                 continue
+            inverse = 1.0 / g
             largest = 0.0
             if grouped:
                 norm = 0.0
@@ -90,15 +135,14 @@ def descend(G: Floats, W: Floats, H: Floats, alpha: float, grouped: bool, tol: f
                     step[t] = H[j, t] + g * W[j, t]
                     norm += step[t] * step[t]
                 norm = sqrt(norm)
-                scale = (1.0 - alpha / norm) / g if norm > alpha else 0.0
+                scale = (1.0 - alpha / norm) * inverse if norm > alpha else 0.0
                 for t in range(T):
                     step[t] = scale * step[t] - W[j, t]
                     largest = max(largest, abs(step[t]))
             else:
                 for t in range(T):
                     u = H[j, t] + g * W[j, t]
-                    u = (u - alpha) / g if u > alpha else ((u + alpha) / g if u < -alpha else 0.0)
-                    step[t] = u - W[j, t]
+                    step[t] = (max(u - alpha, 0.0) + min(u + alpha, 0.0)) * inverse - W[j, t]
                     largest = max(largest, abs(step[t]))
             if largest > 0.0:
                 moved = max(moved, largest)
@@ -113,7 +157,7 @@ def descend(G: Floats, W: Floats, H: Floats, alpha: float, grouped: bool, tol: f
     return False
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
 def _path_errors(G: Floats, C: Floats, A: Floats, B: Floats, alphas: Floats, weight: float, out: Floats) -> bool:
     """Adds weight * (tr(W'AW) - 2 tr(W'B)), the held-out error up to a constant, of each alpha to `out`."""
     L, T = C.shape
@@ -265,6 +309,34 @@ def _part(matrix: Floats, i: int, rows: int, j: int, cols: int, scale: float) ->
 
 
 @njit(cache=True)
+def lasso_of_source(G: Floats, cross: Floats, start: Ints, targets: Ints, alpha: float) -> tuple[Floats, bool]:
+    """Weights (L, latents of all targets) of the lassos that share a source, many targets in one descent.
+
+    cross (L, K_t): moments of the source's latents with those of every target.
+    """
+    L = len(G)
+    width = 0
+    for t in targets:
+        width += start[t + 1] - start[t]
+    C = np.empty((L, width))
+    column = 0
+    for t in targets:
+        for k in range(start[t], start[t + 1]):
+            for a in range(L):
+                C[a, column] = cross[a, k]
+            column += 1
+    W = np.zeros((L, width))
+    converged = True
+    for left in range(0, width, _WIDTH):
+        columns = min(_WIDTH, width - left)
+        H = _part(C, 0, L, left, columns, 1.0)
+        part = np.zeros((L, columns))
+        converged &= descend(G, part, H, alpha, False, _TOL, _ITERATIONS)
+        W[:, left : left + columns] = part
+    return W, converged
+
+
+@njit(cache=True)
 def score_pairs(
     method: int,
     grams: Floats,
@@ -289,32 +361,45 @@ def score_pairs(
 
     method 0: correlations, 1: a lasso per target, 2: multi-task lasso, 3: multi-task lasso by cross-validation. grams
     (F, S, L, L) holds the sources' raw second moments, crosses (F, K_s, K_t) those of every source latent with every
-    target latent; F is 1 but for method 3. Latents of model m are start[m]:start[m + 1]. Returns how many
+    target latent; F is 1 but for method 3. Pairs come sorted by source. Latents of model m are start[m]:start[m + 1]. Returns how many
     fits did not converge.
     """
     unsolved = 0
     F = len(sizes)
     n = sizes.sum()
+    shared = np.empty((0, 0))
+    column = 0
     for p in range(len(scores)):
         s, t = sources[p], targets[p]
         i, k = source_start[s], target_start[t]
         L, T = source_start[s + 1] - i, target_start[t + 1] - k
-        W = np.zeros((L, T))
-        if method < 3:
+        converged = True
+        if method == 0:
+            W = _part(crosses[0], i, L, k, T, 1.0 / n)
+        elif method == 1:
+            if p == 0 or sources[p - 1] != s:
+                end = p
+                while end < len(scores) and sources[end] == s:
+                    end += 1
+                G = _part(grams[0, s], 0, L, 0, L, 1.0 / n)
+                C = _part(crosses[0], i, L, 0, crosses.shape[2], 1.0 / n)
+                shared, converged = lasso_of_source(G, C, target_start, targets[p:end], alpha)
+                column = 0
+            W = _part(shared, 0, L, column, T, 1.0)
+            column += T
+        elif method == 2:
             G = _part(grams[0, s], 0, L, 0, L, 1.0 / n)
-            C = _part(crosses[0], i, L, k, T, 1.0 / n)
-            if method == 0:
-                W = C
-            elif not descend(G, W, C, alpha, method == 2, _TOL, _ITERATIONS):
-                unsolved += 1
+            W = np.zeros((L, T))
+            converged = descend(G, W, _part(crosses[0], i, L, k, T, 1.0 / n), alpha, True, _TOL, _ITERATIONS)
         else:
             fold_grams, fold_crosses = np.empty((F, L, L)), np.empty((F, L, T))
             for f in range(F):
                 fold_grams[f] = _part(grams[f, s], 0, L, 0, L, 1.0)
                 fold_crosses[f] = _part(crosses[f], i, L, k, T, 1.0)
             u, v = _part(source_sums, 0, F, i, L, 1.0), _part(target_sums, 0, F, k, T, 1.0)
-            if not cross_validate(fold_grams, fold_crosses, u, v, sizes, alphas, span, W)[1]:
-                unsolved += 1
+            W = np.zeros((L, T))
+            converged = cross_validate(fold_grams, fold_crosses, u, v, sizes, alphas, span, W)[1]
+        unsolved += not converged
         R = np.empty((T, L))
         for a in range(T):
             for b in range(L):

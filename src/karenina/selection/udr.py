@@ -200,7 +200,7 @@ class Similarities:
     ) -> Pairs:
         from karenina.selection._solvers import score_pairs
 
-        targets, sources = np.nonzero(wanted)
+        sources, targets = np.nonzero(wanted.T)
         scores = np.empty(len(targets))
         widest = int(self.codes.sizes.max())
         matrices = np.zeros((len(targets) if self.matrices else 0, widest, widest))
