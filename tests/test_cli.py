@@ -47,7 +47,8 @@ def test_data_show_draws_a_row_per_factor(name, tmp_path):
     out = tmp_path / "sheet.png"
     shown = run("data", "show", name, "--out", out, "--columns", 4)
     assert shown.returncode == 0, shown.stderr
-    width, height = Image.open(out).size
+    with Image.open(out) as sheet:
+        width, height = sheet.size
     factors = len(karenina.load(name).factor_names)
     assert abs(height / factors - 96) < 40  # 0.8 inch a row at 120 dots an inch, and the title
     assert width > 400

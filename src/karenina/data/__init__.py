@@ -158,6 +158,7 @@ def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
             continue
         factors = ", ".join(f"{f} {s or 'continuous'}" for f, s in zip(data.factor_names, data.factor_sizes))
         shape = "x".join(map(str, data.image_shape))
-        count = "any number" if data.factors.continuous else f"{len(data):,}"
+        endless = data.factors.continuous and not isinstance(data, TableDataSet)
+        count = "any number" if endless else f"{len(data):,}"
         entries.append(Entry(name, factors, f"{count} of {shape}", data.source))
     return entries

@@ -134,7 +134,9 @@ def _measure(
                 elif metric.codes_only:
                     results[name] = metric.function()(z, **settings)
                 else:
-                    results[name] = metric.function()(z, v, continuous=continuous.tolist(), **more, **settings)
+                    # A protocol may treat all factors as numbers, or all as labels.
+                    given = {"continuous": continuous.tolist(), **more, **settings}
+                    results[name] = metric.function()(z, v, **given)
                 said = dict.fromkeys(str(w.message) for w in caught)
                 notes[name] = "; ".join(text for text in said if "dropped constant" not in text)
             except ValueError as error:
