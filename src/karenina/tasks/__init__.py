@@ -1,1 +1,26 @@
+"""What a representation is good for: prediction, fairness, zero-shot inference and label noise, on plain arrays.
 
+>>> import numpy as np
+>>> from karenina.tasks import fairness
+>>> v = np.random.default_rng(0).integers(3, size=(900, 2))
+>>> float(fairness(v.astype(float), v)) < 0.03
+True
+"""
+
+from karenina.tasks.downstream import Downstream, downstream
+from karenina.tasks.fairness import Fairness, fairness, total_variation
+from karenina.tasks.label_noise import Robustness, label_noise, robustness
+from karenina.tasks.zero_shot import ZeroShot, zero_shot
+
+__all__ = [
+    "Downstream",
+    "Fairness",
+    "Robustness",
+    "ZeroShot",
+    "downstream",
+    "fairness",
+    "label_noise",
+    "robustness",
+    "total_variation",
+    "zero_shot",
+]

@@ -1,0 +1,154 @@
+"""Predict every factor from the codes, from few rows and from many (Locatello et al. 2019, section 5.5, C and I.6)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from karenina import _boosting
+from karenina.tasks import _logistic
+from karenina.tasks._inputs import Array, rows, whole
+
+FEW = 100  # statistical efficiency compares the score from this many rows with the score from most rows
+
+
+@dataclass(frozen=True, eq=False)
+class Downstream:
+    """How well factors can be predicted from codes.
+
+    models: m names. sizes: s numbers of training rows. scores: (m, s, k) on the test rows: accuracy, or R2 where
+    `continuous` (k,); NaN for a constant factor. test: how many test rows there were.
+    """
+
+    models: tuple[str, ...]
+    sizes: tuple[int, ...]
+    scores: Array
+    continuous: NDArray[np.bool_]
+    test: int
+
+    @property
+    def mean(self) -> Array:
+        """The mean over factors: (m, s)."""
+        return np.nanmean(self.scores, axis=2)
+
+    @property
+    def efficiency(self) -> Array:
+        """Statistical efficiency (m,): mean score from 100 rows / mean score from most rows (10,000 in the study).
+
+        NaN where 100 is not among the sizes or is the largest.
+        """
+        if FEW not in self.sizes or max(self.sizes) == FEW:
+            return np.full(len(self.models), np.nan)
+        few, most = self.mean[:, self.sizes.index(FEW)], self.mean[:, int(np.argmax(self.sizes))]
+        return np.divide(few, most, out=np.full(len(most), np.nan), where=most != 0)
+
+    def summary(self) -> dict[str, float]:
+        """Flat names for tables: downstream_<model>_<size> and downstream_<model>_efficiency."""
+        flat: dict[str, float] = {}
+        for model, means, efficiency in zip(self.models, self.mean, self.efficiency):
+            flat |= {f"downstream_{model}_{size}": float(mean) for size, mean in zip(self.sizes, means)}
+            flat[f"downstream_{model}_efficiency"] = float(efficiency)
+        return flat
+
+
+def downstream(
+    codes: ArrayLike,
+    factors: ArrayLike,
+    *,
+    sizes: Sequence[int] = (10, 100, 1000, 10_000),
+    test: int = 5000,
+    models: Sequence[str] = ("logistic", "boosted"),
+    seed: int = 0,
+    continuous: bool | Sequence[bool] | None = None,
+    test_codes: ArrayLike | None = None,
+    test_factors: ArrayLike | None = None,
+) -> Downstream:
+    """Predict each factor (n, k) from the codes (n, d), by models trained on `sizes` rows and tested on `test` others.
+
+    models: "logistic" (cross-validated logistic regression, 10 penalties, 5 folds) and "boosted" (gradient-boosted
+    trees with scikit-learn's defaults), as in the study. Continuous factors get cross-validated ridge and boosted
+    regression, and R2. continuous: one bool, or one per factor; None: whole numbers are labels.
+
+    Without test rows of their own, `test` random rows are set aside, at most a third, and a size beyond the rows left
+    becomes all of them. With test_codes and test_factors both tables are read in the order given, first rows first.
+
+    A class that the training rows lack is never predicted, so its test rows count as wrong.
+
+    >>> rng = np.random.default_rng(0)
+    >>> v = rng.integers(3, size=(600, 2))
+    >>> result = downstream(v + 0.01 * rng.normal(size=v.shape), v, sizes=(10, 100), models=["boosted"])
+    >>> result.sizes, result.mean.shape, result.mean[0, 1].round(2).item()
+    ((10, 100), (1, 2), 1.0)
+    """
+    names = (models,) if isinstance(models, str) else tuple(models)
+    for name in names:
+        if name not in MODELS:
+            raise ValueError(f"no model {name!r}; there are {', '.join(MODELS)}")
+    wanted = [whole(size, "each of sizes") for size in sizes]
+    if not names or not wanted:
+        raise ValueError(f"nothing to do: models {models!r}, sizes {sizes!r}")
+    rng = np.random.default_rng(seed)
+    data = rows(codes, factors, test, rng, continuous, test_codes, test_factors)
+    used = tuple(dict.fromkeys(min(size, len(data.train)) for size in wanted))
+    scores = np.full((len(names), len(used), data.factors.shape[1]), np.nan)
+    for j in np.flatnonzero(data.varies).tolist():
+        target = data.target(j)
+        for s, size in enumerate(used):
+            chosen = data.train[:size]
+            for m, name in enumerate(names):
+                predict = MODELS[name][int(data.continuous[j])]
+                guess = predict(data.codes[chosen], target[chosen], data.codes[data.test], rng)
+                scores[m, s, j] = (r2 if data.continuous[j] else accuracy)(target[data.test], guess)
+    return Downstream(names, used, scores, data.continuous, len(data.test))
+
+
+def accuracy(truth: NDArray[Any], guess: NDArray[Any]) -> float:
+    return float((truth == guess).mean())
+
+
+def r2(truth: Array, guess: Array) -> float:
+    """1 - squared error / variance; NaN where the test rows do not vary."""
+    spread = float(((truth - truth.mean()) ** 2).sum())
+    return 1 - float(((truth - guess) ** 2).sum()) / spread if spread > 0 else np.nan
+
+
+def _logistic_labels(x: Array, y: NDArray[Any], test: Array, rng: np.random.Generator) -> NDArray[Any]:
+    seen, labels = np.unique(y, return_inverse=True)
+    if len(seen) == 1:
+        return np.full(len(test), seen[0])
+    return seen[_logistic.fit(x, labels, len(seen)).predict(test)]
+
+
+def _ridge_values(x: Array, y: Array, test: Array, rng: np.random.Generator) -> Array:
+    from sklearn.linear_model import RidgeCV
+    from sklearn.model_selection import KFold
+
+    if len(y) < 2:
+        return np.full(len(test), y.mean())
+    folds = KFold(min(_logistic.FOLDS, len(y)))
+    model = RidgeCV(alphas=1 / _logistic.PENALTIES, cv=folds, scoring="neg_mean_squared_error")
+    guess: Array = model.fit(x, y).predict(test)
+    return guess
+
+
+def boosted_labels(x: Array, y: NDArray[Any], test: Array, rng: np.random.Generator) -> NDArray[Any]:
+    """Train boosted trees on labels y and predict the rows of test; labels not seen are never predicted."""
+    seen, labels = np.unique(y, return_inverse=True)
+    if len(seen) == 1:
+        return np.full(len(test), seen[0])
+    return seen[_boosting.boost(x, labels, len(seen), rng).predict(test)]
+
+
+def _boosted_values(x: Array, y: Array, test: Array, rng: np.random.Generator) -> Array:
+    return _boosting.boost(x, y, 0, rng).predict(test)
+
+
+Predictor = Callable[[Array, NDArray[Any], Array, np.random.Generator], NDArray[Any]]
+
+# For labels, and for numbers.
+MODELS: dict[str, tuple[Predictor, Predictor]] = {
+    "logistic": (_logistic_labels, _ridge_values),
+    "boosted": (boosted_labels, _boosted_values),
+}

@@ -1,0 +1,203 @@
+"""Do predictions of one factor depend on another? (Locatello et al. 2019, *On the fairness of disentangled
+representations*, section 4; Duan et al. A.8; Holtz et al. section 4.)
+
+A classifier of a target factor is fair to a sensitive factor when its predictions are distributed alike whatever the
+sensitive value. Unfairness is the total variation between the prediction's distribution overall and under each value.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from karenina.tasks._inputs import Array, Rows, matrix, rows, whole
+from karenina.tasks.downstream import boosted_labels
+
+Labels = NDArray[np.int64]
+Sampler = Callable[[Array], ArrayLike]
+
+SPLITS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Fairness:
+    """Unfairness of each target (row) towards each sensitive factor (column); smaller is fairer.
+
+    mean, max: (k, k) over the sensitive values, weighted by their rows; NaN on the diagonal, for constant factors and
+    where no sensitive value has rows enough. intervened: by a sampler, or only conditioned on.
+    """
+
+    mean: Array
+    max: Array
+    intervened: bool
+
+    def __float__(self) -> float:
+        """The score of the papers: the mean over targets and sensitive factors of the mean total variation."""
+        return float(np.nanmean(self.mean))
+
+    def summary(self) -> dict[str, float]:
+        """Flat names for tables: fairness_mean, fairness_max."""
+        return {"fairness_mean": float(self), "fairness_max": float(np.nanmax(self.max))}
+
+    def scores(self) -> dict[str, float]:
+        """All means and maxima over targets and sensitive factors, under the names of disentanglement_lib."""
+        flat = {}
+        for name, pairs in (("mean_fairness", self.mean), ("max_fairness", self.max)):
+            for i, j in np.argwhere(np.isfinite(pairs)):
+                flat[f"{name}:pred{i}:sens{j}"] = float(pairs[i, j])
+            for of, over, table in (("pred", "sens", pairs), ("sens", "pred", pairs.T)):
+                alive = np.flatnonzero(np.isfinite(table).any(axis=1))
+                lines = table[alive]
+                for summary, values in (("mean", np.nanmean(lines, axis=1)), ("max", np.nanmax(lines, axis=1))):
+                    flat |= {f"{name}:{of}{i}:{summary}_{over}": float(v) for i, v in zip(alive, values)}
+                    flat[f"{name}:mean_{of}:{summary}_{over}"] = float(values.mean())
+                    flat[f"{name}:max_{of}:{summary}_{over}"] = float(values.max())
+        return flat
+
+
+def total_variation(counts: ArrayLike) -> tuple[float, float]:
+    """Mean (weighted by rows) and maximum over sensitive values of the total variation from the overall distribution.
+
+    counts: (predictions, sensitive values), how often each label was predicted under each value.
+
+    >>> mean, most = total_variation([[0, 100], [100, 100]])
+    >>> round(9 * mean, 6), round(3 * most, 6)
+    (2.0, 1.0)
+    """
+    table = matrix(counts, "counts")
+    if (table < 0).any() or not table.sum():
+        raise ValueError("counts must be 0 or more, and not all 0")
+    table = table[:, table.sum(axis=0) > 0]
+    distance = np.abs(_gaps(table)).sum(axis=0) / 2
+    weight = table.sum(axis=0)
+    return float((distance * weight).sum() / weight.sum()), float(distance.max())
+
+
+def fairness(
+    codes: ArrayLike,
+    factors: ArrayLike,
+    *,
+    train: int = 10_000,
+    test: int = 5000,
+    sampler: Sampler | None = None,
+    per_value: int = 100,
+    seed: int = 0,
+    continuous: bool | Sequence[bool] | None = None,
+    bins: int = 10,
+    correct: bool = True,
+    test_codes: ArrayLike | None = None,
+    test_factors: ArrayLike | None = None,
+) -> Fairness:
+    """Unfairness of boosted-tree predictions of each factor (n, k) from codes (n, d), towards each other factor.
+
+    One classifier per target learns from `train` rows. With a sampler, (m, k) rows of factors -> (m, d) codes,
+    `per_value` rows are drawn for each sensitive factor, and that factor is set to each of its values in turn in the
+    same rows. Without one, `test` other rows are divided by their sensitive value (rows are set aside as in
+    `downstream`).
+
+    Divided rows differ by chance alone, and total variation counts that as unfairness (0.16 for 40 labels and 250
+    rows a value). So there the set of labels that a value favours is found on one half of the rows and its excess
+    measured on the other half, averaged over ten divisions: independent predictions get 0 on average, and differences
+    too small to find are missed. correct=False gives the plain distance. Values of fewer than two rows do not count.
+
+    Continuous factors are cut into `bins` of equally many rows; an intervention sets them to a bin's median.
+
+    >>> rng = np.random.default_rng(0)
+    >>> v = rng.integers(3, size=(900, 2))
+    >>> fair, leaky = v.astype(float), v + [[0, 1]] * (v[:, :1] == 2)
+    >>> float(fairness(fair, v)) < 0.03 < 0.1 < float(fairness(leaky[:, 1:], v))
+    True
+    """
+    rng = np.random.default_rng(seed)
+    train, per_value, bins = whole(train, "train"), whole(per_value, "per_value"), whole(bins, "bins")
+    data = rows(codes, factors, test, rng, continuous, test_codes, test_factors)
+    kept = np.flatnonzero(data.varies).tolist()
+    if len(kept) < 2:
+        raise ValueError(f"fairness needs two factors that vary, got {len(kept)} of {len(data.varies)}")
+    learn = np.concatenate([data.train, data.test])[:train] if sampler and test_codes is None else data.train[:train]
+    labels = np.column_stack([_binned(data, j, bins) for j in range(len(data.varies))])
+    if sampler is None:
+        asked, groups = data.codes[data.test], [(j, slice(None), labels[data.test, j]) for j in kept]
+    else:
+        asked, groups = _interventions(data, labels, kept, sampler, per_value, rng)
+    mean = np.full((len(data.varies), len(data.varies)), np.nan)
+    most = mean.copy()
+    for i in kept:
+        guess = boosted_labels(data.codes[learn], labels[learn, i], asked, rng)
+        for j, part, value in groups:
+            if i != j:
+                estimate = _plain if sampler is not None or not correct else _halved
+                mean[i, j], most[i, j] = estimate(guess[part], value, rng)
+    return Fairness(mean, most, sampler is not None)
+
+
+def _binned(data: Rows, j: int, bins: int) -> Labels:
+    """Factor j as labels, a continuous one by quantiles."""
+    target = data.target(j)
+    if not data.continuous[j]:
+        return target
+    cuts = np.unique(np.quantile(target, np.arange(1, bins) / bins))
+    return np.unique(np.searchsorted(cuts, target), return_inverse=True)[1].astype(np.int64)
+
+
+def _interventions(
+    data: Rows, labels: Labels, kept: list[int], sampler: Sampler, per_value: int, rng: np.random.Generator
+) -> tuple[Array, list[tuple[int, slice, Labels]]]:
+    """Codes of rows whose factor j was set to each of its values, for all j, and where those of each j are."""
+    wanted, groups, begin = [], [], 0
+    for j in kept:
+        values = np.array([np.median(data.factors[labels[:, j] == c, j]) for c in range(labels[:, j].max() + 1)])
+        base = data.factors[rng.integers(len(data.factors), size=per_value)]
+        block = np.tile(base, (len(values), 1))
+        block[:, j] = np.repeat(values, per_value)
+        wanted.append(block)
+        groups.append((j, slice(begin, begin + len(block)), np.repeat(np.arange(len(values)), per_value)))
+        begin += len(block)
+    asked = np.concatenate(wanted)
+    codes = matrix(sampler(asked), "the sampler's codes")
+    if codes.shape != (len(asked), data.codes.shape[1]):
+        raise ValueError(f"the sampler gave {codes.shape}, expected {(len(asked), data.codes.shape[1])}")
+    return codes, groups
+
+
+def _plain(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tuple[float, float]:
+    return total_variation(_counts(_numbered(guess), _numbered(value)))
+
+
+def _halved(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tuple[float, float]:
+    """Total variation is the largest excess of any set of labels: choose the set on one half, weigh it on the other."""
+    guess, value = _numbered(guess), _numbered(value)
+    whole_table = _counts(guess, value)
+    weight = whole_table.sum(axis=0)
+    enough = weight >= 2
+    if not enough.any():
+        return np.nan, np.nan
+    distance = np.zeros(len(weight))
+    for _ in range(SPLITS):
+        order = rng.permutation(len(guess))
+        half = order[np.argsort(value[order], kind="stable")][::2]  # by value, so that both halves hold every value
+        first = _counts(guess[half], value[half], whole_table.shape)
+        one, two = _gaps(first), _gaps(whole_table - first)
+        distance += ((np.sign(one) * two).sum(axis=0) + (np.sign(two) * one).sum(axis=0)) / 4
+    distance = distance[enough] / SPLITS
+    mean = float((distance * weight[enough]).sum() / weight[enough].sum())
+    return max(mean, 0.0), max(float(distance.max()), 0.0)
+
+
+def _numbered(values: NDArray[Any]) -> Labels:
+    """As 0..size-1 among those that occur."""
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+def _counts(guess: Labels, value: Labels, shape: tuple[int, ...] | None = None) -> Array:
+    height, columns = shape or (int(guess.max()) + 1, int(value.max()) + 1)
+    return np.bincount(guess * columns + value, minlength=height * columns).reshape(height, columns).astype(np.float64)
+
+
+def _gaps(table: Array) -> Array:
+    """Distribution under each sensitive value minus the overall one; 0 for a value without rows."""
+    size = table.sum(axis=0)
+    shares = np.divide(table, size, out=np.zeros_like(table), where=size > 0)
+    return np.where(size > 0, shares - (table.sum(axis=1) / table.sum())[:, None], 0.0)

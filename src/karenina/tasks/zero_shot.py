@@ -1,0 +1,100 @@
+"""Regression in a corner of factor space that was never seen (Eastwood & Williams 2018, appendix B.2)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from karenina.tasks._inputs import Array, pair
+
+DEPTHS = (2, 4, 6, 8, 12, 16, 24)
+MODELS = ("lasso", "forest")
+
+
+@dataclass(frozen=True, eq=False)
+class ZeroShot:
+    """Errors of predicting each factor, in units of its standard deviation in the training rows (NRMSE).
+
+    inside: (k,) in the corner. outside: (k,) on rows like the training rows that were not trained on. NaN for a factor
+    that does not vary outside the corner.
+    """
+
+    inside: Array
+    outside: Array
+    model: str
+
+    def __float__(self) -> float:
+        """The mean error in the corner (the averages of Table 5)."""
+        return float(np.nanmean(self.inside))
+
+    def summary(self) -> dict[str, float]:
+        """Flat names for tables: zero_shot_<model>_inside and zero_shot_<model>_outside."""
+        means = {"inside": float(self), "outside": float(np.nanmean(self.outside))}
+        return {f"zero_shot_{self.model}_{where}": mean for where, mean in means.items()}
+
+
+def zero_shot(
+    codes: ArrayLike, factors: ArrayLike, inside: ArrayLike, *, model: str = "lasso", seed: int = 0
+) -> ZeroShot:
+    """Fit factors (n, k) on codes (n, d) outside a corner; report the error in the corner and outside it.
+
+    inside: (n,) bool, the rows of the corner, for teapots `(v[:, 2] > v[:, 3] + 0.15) & (v[:, 1] > np.pi / 4)`. A fifth
+    of the other rows is kept for the outside error. model: "lasso", the penalty by cross-validation, or "forest", ten
+    trees, the depth by a validation set, as in the paper.
+
+    >>> rng = np.random.default_rng(0)
+    >>> v = rng.uniform(size=(1000, 2))
+    >>> result = zero_shot(v @ [[1, 2], [3, 1]], v, (v > 0.6).all(axis=1))
+    >>> bool((result.inside < 0.001).all())
+    True
+    """
+    if model not in MODELS:
+        raise ValueError(f"no model {model!r}; there are {', '.join(MODELS)}")
+    z, v = pair(codes, factors)
+    corner = np.asarray(inside)
+    if corner.dtype != bool or corner.shape != (len(z),):
+        raise ValueError(f"inside must be {len(z)} bools, got {corner.dtype} of shape {corner.shape}")
+    if not corner.any():
+        raise ValueError(f"the corner is empty: none of the {len(z)} rows is inside")
+    seen = np.flatnonzero(~corner)
+    if len(seen) < 10:
+        raise ValueError(f"the corner leaves {len(seen)} of {len(z)} rows outside, at least 10 are needed to fit on")
+    rng = np.random.default_rng(seed)
+    seen = rng.permutation(seen)
+    kept, train = seen[: len(seen) // 5], seen[len(seen) // 5 :]
+    scale = z[train].std(axis=0)
+    z = (z - z[train].mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+    errors = np.full((2, v.shape[1]), np.nan)
+    for j, column in enumerate(v.T):
+        centre, spread = column[train].mean(), column[train].std()
+        if spread == 0:
+            continue
+        target = (column - centre) / spread
+        fitted = (_lasso if model == "lasso" else _forest)(z[train], target[train], rng)
+        for row, part in enumerate((corner, kept)):
+            errors[row, j] = np.sqrt(((fitted.predict(z[part]) - target[part]) ** 2).mean())
+    if np.isnan(errors).all():
+        raise ValueError(f"every factor is constant outside the corner (factors has shape {v.shape})")
+    return ZeroShot(errors[0], errors[1], model)
+
+
+def _lasso(x: Array, y: Array, rng: np.random.Generator) -> Any:
+    from sklearn.linear_model import LassoCV
+
+    # Penalties down to 1e-5 of the largest: shrinkage pulls predictions to the centre, which costs most in a corner.
+    return LassoCV(eps=1e-5, cv=min(5, len(y)), max_iter=10_000, tol=1e-6).fit(x, y)
+
+
+def _forest(x: Array, y: Array, rng: np.random.Generator) -> Any:
+    from sklearn.ensemble import RandomForestRegressor
+
+    last = len(y) // 5
+    validation, rest = slice(0, last), slice(last, None)
+
+    def grown(depth: int, part: slice) -> Any:
+        return RandomForestRegressor(10, max_depth=depth, random_state=state).fit(x[part], y[part])
+
+    state = int(rng.integers(2**31))
+    errors = [((grown(depth, rest).predict(x[validation]) - y[validation]) ** 2).mean() for depth in DEPTHS]
+    return grown(DEPTHS[int(np.argmin(errors))], slice(None))
