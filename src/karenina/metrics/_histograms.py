@@ -43,36 +43,36 @@ def discretise(
         raise ValueError(f"bins must be a whole number of at least 1, got {bins!r}")
     if binning not in get_args(Binning):
         raise ValueError(f"binning must be one of {', '.join(get_args(Binning))}, got {binning!r}")
-    if binning == "quantile":
-        if limits is not None:
-            raise ValueError("limits are for binning='width'; quantile bins have none")
-        position = _middle_ranks(columns) * (bins / len(columns))
-    else:
-        position = _width_position(columns, bins, limits)
-    return np.clip(position + ON_EDGE, 0, bins - 1).astype(np.int64) * (columns.min(axis=0) < columns.max(axis=0))
+    if binning == "quantile" and limits is not None:
+        raise ValueError("limits are for binning='width'; quantile bins have none")
+    if limits is not None and not (np.isfinite(limits).all() and limits[0] < limits[1]):
+        raise ValueError(f"limits must be (low, high) with low < high, got {limits!r}")
+    cells = np.zeros(columns.shape[::-1], np.int64)  # a column of the data in one contiguous row
+    for cell, column in zip(cells, np.ascontiguousarray(columns.T)):
+        low, high = column.min(), column.max()
+        if low == high:
+            continue
+        if binning == "quantile":
+            position = _middle_ranks(column) * (bins / len(column))
+        else:
+            position = _position(column, *(limits or (low, high))) * bins
+        position += ON_EDGE
+        np.clip(position, 0, bins - 1, out=position)
+        cell[:] = position
+    return cells.T
 
 
-def _middle_ranks(columns: Floats) -> Floats:
+def _middle_ranks(column: Floats) -> Floats:
     """Rows below plus half of the rows at each value, in 0..n."""
-    middle = np.empty_like(columns)
-    for j, column in enumerate(columns.T):
-        ordered = np.sort(column)
-        middle[:, j] = np.searchsorted(ordered, column) + np.searchsorted(ordered, column, side="right")
-    return middle / 2
+    ordered = np.sort(column)
+    return (np.searchsorted(ordered, column) + np.searchsorted(ordered, column, side="right")) / 2
 
 
-def _width_position(columns: Floats, bins: int, limits: tuple[float, float] | None) -> Floats:
-    if limits is not None:
-        low, high = limits
-        if not (np.isfinite([low, high]).all() and low < high):
-            raise ValueError(f"limits must be (low, high) with low < high, got {limits!r}")
-        return (columns - low) * (bins / (high - low))
-    low, high = columns.min(axis=0), columns.max(axis=0)
-    with np.errstate(over="ignore"):
-        span = high - low
-    if not np.isfinite(span).all():  # a column that spans more than the largest float
-        columns, low, span = columns / 4, low / 4, high / 4 - low / 4
-    return (columns - low) / np.where(span > 0, span, 1.0) * bins
+def _position(column: Floats, low: float, high: float) -> Floats:
+    """Values as shares of the way from low to high."""
+    if high / 4 - low / 4 > np.finfo(float).max / 4:  # a span beyond the largest float
+        column, low, high = column / 4, low / 4, high / 4
+    return (column - low) / (high - low)
 
 
 def factor_labels(inputs: Inputs, bins: int, binning: Binning = "width", *, bin_labels: bool = False) -> Ints:
@@ -108,10 +108,11 @@ def count(labels: Ints, cells: Ints) -> Counts:
     n, d = cells.shape
     width = int(cells.max()) + 1
     table = _cell_functions(n)
-    flat = cells + np.arange(d) * width
+    flat = cells.T + (np.arange(d) * width)[:, None]
     code = _cell_sums(np.bincount(flat.ravel(), minlength=d * width).reshape(1, d, width), table)
     factor = [_cell_sums(np.bincount(column).reshape(1, 1, -1), table) for column in labels.T]
-    joint = [_joint_sums(column, flat, d, width, table) for column in labels.T]
+    keys = np.empty_like(flat)
+    joint = [_joint_sums(column, flat, keys, width, table) for column in labels.T]
     return Counts(
         n,
         {name: np.array([sums[name][0] for sums in factor]) for name in table},
@@ -130,16 +131,16 @@ def _cell_sums(counts: Ints, table: dict[str, Floats]) -> dict[str, Floats]:
     return {name: values[counts].sum(axis=(0, 2)) for name, values in table.items()}
 
 
-def _joint_sums(label: Ints, flat: Ints, d: int, width: int, table: dict[str, Floats]) -> dict[str, Floats]:
-    size = int(label.max()) + 1
-    keys = flat + (label * (d * width))[:, None]
+def _joint_sums(label: Ints, flat: Ints, keys: Ints, width: int, table: dict[str, Floats]) -> dict[str, Floats]:
+    d, size = len(flat), int(label.max()) + 1
+    np.add(flat, label * (d * width), out=keys)
     if size * width <= 8 * len(label) + 65536:
         counts = np.bincount(keys.ravel(), minlength=size * d * width)
         return _cell_sums(counts.reshape(size, d, width), table)
     # A factor with about as many values as rows: count the occupied cells only.
     sums = {name: np.empty(d) for name in table}
     for j in range(d):
-        occupied = np.unique(keys[:, j], return_counts=True)[1]
+        occupied = np.unique(keys[j], return_counts=True)[1]
         for name, values in table.items():
             sums[name][j] = values[occupied].sum()
     return sums

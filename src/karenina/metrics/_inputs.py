@@ -29,14 +29,15 @@ class Inputs:
     @property
     def labels(self) -> NDArray[np.int64]:
         """The discrete factors as labels 0..size-1, continuous ones as -1: (n, k), the caller's own copy."""
-        return self._labels.copy()
+        return self._labels.copy(order="K")
 
     @cached_property
     def _labels(self) -> NDArray[np.int64]:
-        labels = np.full(self.factors.shape, -1, np.int64)
+        columns = np.ascontiguousarray(self.factors.T)  # most work is per column, and much faster on contiguous ones
+        labels = np.full(columns.shape, -1, np.int64)
         for j in np.flatnonzero(~self.continuous):
-            labels[:, j] = ranks(self.factors[:, j])
-        return labels
+            labels[j] = ranks(columns[j])
+        return labels.T
 
     def spread(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Put values with one row per remaining factor back among the factors given; NaN for the dropped ones."""
@@ -84,6 +85,14 @@ def as_matrix(value: ArrayLike, argument: str) -> NDArray[np.float64]:
     return array
 
 
+def _varies(array: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which columns are not constant."""
+    varies = array[0] != array[-1]
+    for j in np.flatnonzero(~varies):  # the ends do not tell
+        varies[j] = (array[:, j] != array[0, j]).any()
+    return varies
+
+
 def check(
     codes: ArrayLike,
     factors: ArrayLike,
@@ -105,7 +114,8 @@ def check(
         raise ValueError(f"codes and factors have {len(z)} rows, at least {least} are needed")
     k = v.shape[1]
     if continuous is None:
-        declared = (v != np.round(v)).any(axis=0)
+        whole = np.asarray(factors).dtype.kind in "biu"
+        declared = np.array([not whole and bool((column != np.round(column)).any()) for column in v.T])
     else:
         declared = np.asarray(continuous)
         if declared.dtype != bool or declared.shape not in [(), (k,)]:
@@ -114,7 +124,7 @@ def check(
     labels = tuple(names) if names is not None else tuple(f"factor {j}" for j in range(k))
     if len(labels) != k:
         raise ValueError(f"{len(labels)} factor names for {k} factors: {labels}")
-    varies = (v != v[0]).any(axis=0)
+    varies = _varies(v)
     if not varies.any():
         raise ValueError(f"every factor is constant (factors has shape {v.shape}), so nothing can be measured")
     if not varies.all():
@@ -123,9 +133,9 @@ def check(
     kept = np.flatnonzero(varies)
     return Inputs(
         codes=z,
-        factors=v[:, kept],
+        factors=v if varies.all() else v[:, kept],
         continuous=declared[kept],
-        live=(z != z[0]).any(axis=0),
+        live=_varies(z),
         kept=kept,
         names=tuple(labels[j] for j in kept),
         given=k,

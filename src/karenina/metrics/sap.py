@@ -92,8 +92,10 @@ def sap_of(
         raise ValueError(f"expected penalty > 0, depth >= 1 and folds >= 2, got {penalty!r}, {depth!r} and {folds!r}")
     live, continuous = inputs.live, inputs.continuous
     scores = np.zeros((len(continuous), len(live)))
-    if live.any():
-        scores[np.ix_(continuous, live)] = _r2(inputs.codes[:, live], inputs.factors[:, continuous])
+    if live.any() and continuous.any():
+        codes = inputs.codes if live.all() else inputs.codes[:, live]
+        factors = inputs.factors if continuous.all() else inputs.factors[:, continuous]
+        scores[np.ix_(continuous, live)] = _r2(codes, factors)
     if live.any() and not continuous.all():
         train, test = _split(inputs, test_codes, test_factors, test_fraction, seed)
         if standardise:
@@ -106,17 +108,19 @@ def sap_of(
 
 
 def _r2(codes: Floats, factors: Floats) -> Floats:
-    """Squared correlations (k, d)."""
-    z, v = _directions(codes), _directions(factors)
-    return np.minimum((v.T @ z) ** 2, 1.0)
+    """Squared correlations (k, d) of columns that vary."""
+    (z, z_length), (v, v_length) = _centred(codes), _centred(factors)
+    return np.minimum(((v @ z.T) / v_length[:, None] / z_length) ** 2, 1.0)
 
 
-def _directions(columns: Floats) -> Floats:
-    """Centred columns of length 1. Dividing by the largest entry first keeps squares of huge or tiny ones in range."""
-    columns = columns / np.abs(columns).max(axis=0, initial=np.finfo(float).tiny)
-    centred = columns - columns.mean(axis=0)
-    centred /= np.abs(centred).max(axis=0, initial=np.finfo(float).tiny)
-    return centred / np.sqrt((centred**2).sum(axis=0))
+def _centred(columns: Floats) -> tuple[Floats, Floats]:
+    """The columns as contiguous rows with mean 0, and their lengths. In place, as new memory is most of the cost."""
+    rows = np.array(columns.T, order="C")
+    largest = np.maximum(rows.max(axis=1, initial=0), -rows.min(axis=1, initial=0))
+    if ((largest > 1e100) | (largest < 1e-100)).any():  # squares would leave the range of floats
+        rows /= largest[:, None]
+    rows -= rows.mean(axis=1, keepdims=True)
+    return rows, np.sqrt(np.einsum("ij,ij->i", rows, rows))
 
 
 Rows = tuple[Floats, Floats]
