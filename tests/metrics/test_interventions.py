@@ -73,7 +73,7 @@ def test_active_codes_are_counted_right():
 
 
 def table_one():
-    angles = np.random.default_rng(0).integers(10, size=(20_000, 4)) * np.pi / 5
+    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, size=(20_000, 4))
     yield np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(angles), -1), angles
     yield np.repeat(angles, 2, axis=1), angles
     yield np.repeat(angles[:, :2], 4, axis=1), angles[:, :2]

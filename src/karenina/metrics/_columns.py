@@ -18,3 +18,14 @@ def to_unit_range(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     low = columns.min(axis=0)
     spread = columns.max(axis=0) - low
     return (columns - low) / np.where(spread > 0, spread, 1.0)
+
+
+def scale_of(columns: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Offset and unit of each column for kind "standard" (mean, deviation) or "range" (minimum, range)."""
+    low = columns.min(axis=0)
+    spread = columns.max(axis=0) - low
+    if kind == "range":
+        return low, np.where(spread > 0, spread, 1.0)
+    unit = np.where(spread > 0, spread, 1.0)
+    offset = columns.mean(axis=0)
+    return offset, np.where(spread > 0, ((columns - offset) / unit).std(axis=0) * unit, 1.0)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -76,23 +75,25 @@ class Table:
         return self.count > 0
 
     def differences(self, factor: Labels, batch: int, rng: np.random.Generator) -> Floats:
-        kernel = _kernels()[0]
+        from karenina.metrics._compiled import mean_differences
+
         out = np.empty((len(factor), self.codes.shape[1]))
         for part in _parts(len(factor), 3 * batch):
             uniform = rng.random((len(out[part]), batch, 3))
             groups = (self.order, self.start, self.size, self.first, self.count)
-            kernel(self.codes, *groups, factor[part], uniform, out[part])
+            mean_differences(self.codes, *groups, factor[part], uniform, out[part])
         return out
 
     def variances(self, factor: Labels, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
-        kernel = _kernels()[1]
+        from karenina.metrics._compiled import local_variances
+
         out = np.empty((len(factor), self.codes.shape[1]))
-        scratch = np.empty(int(self.size.max(initial=1)), np.int64)
+        room = np.empty(int(self.size.max(initial=1)), np.int64)
         for part in _parts(len(factor), batch + 1):
             uniform = rng.random((len(out[part]), batch + 1))
             group = self.first[factor[part]] + _below(uniform[:, 0], self.count[factor[part]])
             groups = (self.order, self.start, self.size)
-            kernel(self.codes, *groups, group, uniform[:, 1:], replace, scratch, out[part])
+            local_variances(self.codes, *groups, group, uniform[:, 1:], replace, room, out[part])
         return out
 
 
@@ -182,58 +183,3 @@ def _below(uniform: Floats, size: Any) -> Labels:
 def _parts(points: int, width: int) -> list[slice]:
     step = max(1, CHUNK // width)
     return [slice(a, min(a + step, points)) for a in range(0, points, step)]
-
-
-@cache
-def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
-    """The two gathers, compiled on first use: numpy would write every gathered row to memory."""
-    from numba import njit
-
-    @njit(cache=True)
-    def differences(z, order, start, size, first, count, factor, uniform, out):  # type: ignore[no-untyped-def]
-        points, batch, _ = uniform.shape
-        for p in range(points):
-            f = factor[p]
-            out[p] = 0.0
-            for b in range(batch):
-                g = first[f] + min(int(uniform[p, b, 0] * count[f]), count[f] - 1)
-                m = size[g]
-                one = min(int(uniform[p, b, 1] * m), m - 1)
-                two = min(int(uniform[p, b, 2] * (m - 1)), m - 2)
-                if two >= one:  # the second row is another row
-                    two += 1
-                r, s = order[start[g] + one], order[start[g] + two]
-                for j in range(z.shape[1]):
-                    out[p, j] += abs(z[r, j] - z[s, j])
-            for j in range(z.shape[1]):
-                out[p, j] /= batch
-
-    @njit(cache=True)
-    def variances(z, order, start, size, group, uniform, replace, scratch, out):  # type: ignore[no-untyped-def]
-        votes, batch = uniform.shape
-        d = z.shape[1]
-        total = np.empty(d)
-        square = np.empty(d)
-        for v in range(votes):
-            s, m = start[group[v]], size[group[v]]
-            total[:] = 0.0
-            square[:] = 0.0
-            rows = order[s : s + m]
-            if not replace:  # shuffle as it goes, and begin a new pass at the end
-                scratch[:m] = rows
-                rows = scratch[:m]
-            origin = rows[0]
-            for b in range(batch):
-                done = 0 if replace else b % m
-                t = done + min(int(uniform[v, b] * (m - done)), m - done - 1)
-                row = rows[t]
-                if not replace:
-                    rows[t], rows[done] = rows[done], row
-                for j in range(d):
-                    gap = z[row, j] - z[origin, j]  # from a row of the group, so that equal codes give exactly 0
-                    total[j] += gap
-                    square[j] += gap * gap
-            for j in range(d):
-                out[v, j] = max(0.0, square[j] - total[j] * total[j] / batch) / (batch - 1)
-
-    return differences, variances

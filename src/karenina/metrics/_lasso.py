@@ -1,0 +1,79 @@
+"""Lasso regressions of several targets on the same inputs, the penalty chosen by cross-validation.
+
+Minimises ||y - b - X w||^2 / (2 n) + alpha |w|_1 as scikit-learn does, with the folds and the grid of penalties of its
+LassoCV. Rows are read once: every fold's path and its error on the rows left out need only that fold's second moments.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+GRID = 100  # penalties, from the smallest that gives zero weights down to a thousandth of it, as in LassoCV
+FOLD_TOLERANCE = 1e-7
+FINAL_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Lasso:
+    """weights: (d, k). intercept: (k,). alpha: (k,), the penalty chosen for each target."""
+
+    weights: Array
+    intercept: Array
+    alpha: Array
+
+    def predict(self, x: Array) -> Array:
+        return x @ self.weights + self.intercept
+
+
+def fit(x: Array, y: Array, *, alphas: Sequence[float] | None = None, folds: int = 10) -> Lasso:
+    """Fit targets y (n, k) on x (n, d). Folds are consecutive blocks of rows: shuffle them first if order matters."""
+    from karenina.metrics._compiled import lasso_paths
+
+    n, d = x.shape
+    k = y.shape[1]
+    folds = min(folds, n)
+    joint = np.column_stack([x, y])
+    centre = joint.mean(axis=0)
+    joint -= centre
+    sizes = np.full(folds, n // folds)
+    sizes[: n % folds] += 1
+    ends = np.cumsum(sizes)
+    blocks = [joint[end - size : end] for size, end in zip(sizes, ends)]
+    moments = np.stack([block.T @ block for block in blocks])
+    sums = np.stack([block.sum(axis=0) for block in blocks])
+    total = moments.sum(axis=0)
+    covariance = total[:d, d:] / n
+    grid = _grid(covariance, alphas)
+
+    rest = (n - sizes)[:, None]
+    means = -sums / np.maximum(rest, 1)  # of the rows outside the fold; all rows together have mean 0
+    trained = (total - moments) / rest[:, :, None] - means[:, :, None] * means[:, None, :]
+    shift = sums[:, :, None] * means[:, None, :]
+    outer = means[:, :, None] * means[:, None, :]
+    left = moments - shift - shift.transpose(0, 2, 1) + sizes[:, None, None] * outer  # about the training means
+    grams, covariances = (np.ascontiguousarray(a) for a in (trained[:, :d, :d], trained[:, :d, d:]))
+    error = np.zeros((k, grid.shape[1]))
+    for fold in range(folds):
+        w = lasso_paths(grams[fold], covariances[fold], grid, FOLD_TOLERANCE, 1000)  # (k, alphas, d)
+        block = left[fold] / sizes[fold]
+        error += np.diag(block[d:, d:])[:, None]
+        error += ((w @ block[:d, :d] - 2 * block[:d, d:].T[:, None, :]) * w).sum(axis=2)
+    best = error.argmin(axis=1)
+    alpha = grid[np.arange(k), best]
+    weights = lasso_paths(total[:d, :d] / n, covariance, alpha[:, None], FINAL_TOLERANCE, 100_000)[:, 0].T
+    return Lasso(weights, centre[d:] - centre[:d] @ weights, alpha)
+
+
+def _grid(covariance: Array, alphas: Sequence[float] | None) -> Array:
+    """(k, alphas), decreasing, so that each solution starts the next."""
+    if alphas is not None:
+        given = np.sort(np.asarray(alphas, np.float64))[::-1]
+        if given.ndim != 1 or not given.size or not (given > 0).all() or not np.isfinite(given).all():
+            raise ValueError(f"alphas must be one or more positive numbers, got {alphas!r}")
+        return np.tile(given, (covariance.shape[1], 1))
+    most = np.maximum(np.abs(covariance).max(axis=0), np.finfo(float).tiny)
+    return most[:, None] * np.geomspace(1, 1e-3, GRID)

@@ -1,0 +1,321 @@
+"""DCI: planted importances, scikit-learn as the judge of every model, the reference, the review's table, edges."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LassoCV
+
+from karenina.metrics import _lasso
+from karenina.metrics._ensembles import Sorted, boost, forest
+from karenina.metrics.dci import dci, dci_from_importance
+
+REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+MODELS = ("lasso", "forest", "boosted")
+LASSO = {"scale": "range", "alphas": (1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0)}
+
+
+def mixed(n=400, seed=0):
+    """Two continuous factors and one of three labels, with codes that are noisy copies and one noise code."""
+    rng = np.random.default_rng(seed)
+    v = np.column_stack([rng.uniform(size=(n, 2)), rng.integers(3, size=n)])
+    return np.column_stack([v + 0.05 * rng.normal(size=v.shape), rng.normal(size=n)]), v
+
+
+@pytest.mark.parametrize(
+    ("importance", "d", "c"),
+    [
+        (5 * np.eye(5), 1, 1),
+        (np.vstack([5 * np.eye(5)] * 2), 1, 1 - np.log(2) / np.log(10)),
+        (np.hstack([5 * np.eye(5)] * 2), 1 - np.log(2) / np.log(10), 1),
+        (np.zeros((4, 3)), 0, 0),
+        (np.ones((4, 3)), 0, 0),
+        (np.vstack([np.zeros((1, 3)), np.eye(3)]), 1, 1),
+        ([[2.0]], 1, 1),
+        ([[0.0]], 0, 0),
+        (np.ones((4, 1)), 1, 0),
+    ],
+)
+def test_planted_importances(importance, d, c):
+    result = dci_from_importance(importance)
+    assert result.disentanglement == pytest.approx(d, abs=1e-12)
+    assert result.completeness == pytest.approx(c, abs=1e-12)
+    assert float(result) == result.value == result.disentanglement
+
+
+def test_weights_of_codes_and_factors():
+    importance = np.array([[4.0, 0], [1, 1]])
+    result = dci_from_importance(importance)
+    assert result.disentanglement == pytest.approx(4 / 6)
+    np.testing.assert_allclose(result.per_code, [1, 0], atol=1e-12)
+    skewed = 1 + (0.8 * np.log(0.8) + 0.2 * np.log(0.2)) / np.log(2)
+    assert result.completeness == pytest.approx((skewed + 1) / 2)
+    assert dci_from_importance(importance, completeness="weighted").completeness == pytest.approx(
+        5 / 6 * skewed + 1 / 6
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 6), st.integers(2, 6), st.integers(0, 10**6), st.floats(1e-6, 1e6))
+def test_importances_can_be_permuted_and_scaled(d, k, seed, scale):
+    rng = np.random.default_rng(seed)
+    r = rng.exponential(size=(d, k)) ** 3
+    one, two = dci_from_importance(r), dci_from_importance(scale * r[rng.permutation(d)][:, rng.permutation(k)])
+    assert one.disentanglement == pytest.approx(two.disentanglement, abs=1e-9)
+    assert one.completeness == pytest.approx(two.completeness, abs=1e-9)
+    assert -1e-9 <= one.disentanglement <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(("n", "d", "k", "folds"), [(203, 6, 3, 5), (1000, 10, 2, 10), (60, 12, 2, 3)])
+def test_lasso_is_lassocv(n, d, k, folds):
+    rng = np.random.default_rng(n)
+    y = rng.normal(size=(n, k))
+    x = y @ (rng.normal(size=(k, d)) * (rng.random((k, d)) < 0.6)) + rng.normal(size=(n, d)) + 3
+    ours = _lasso.fit(x, y, folds=folds)
+    for j in range(k):
+        theirs = LassoCV(cv=folds, tol=1e-12, max_iter=100_000).fit(x, y[:, j])
+        assert ours.alpha[j] == pytest.approx(theirs.alpha_, rel=1e-9)
+        np.testing.assert_allclose(ours.weights[:, j], theirs.coef_, atol=1e-6)
+        assert ours.intercept[j] == pytest.approx(theirs.intercept_, abs=1e-6)
+        np.testing.assert_allclose(ours.predict(x)[:, j], theirs.predict(x), atol=1e-5)
+
+
+def test_lasso_with_given_penalties_and_collinear_codes():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(300, 1))
+    x = np.column_stack([y, y, np.zeros(300), rng.normal(size=300)])
+    ours = _lasso.fit(x, y, alphas=[1.0, 0.01, 0.1])
+    assert ours.alpha[0] == 0.01
+    assert ours.weights[0, 0] == pytest.approx(1, abs=0.02)
+    np.testing.assert_allclose(ours.weights[1:, 0], 0, atol=1e-6)
+    with pytest.raises(ValueError, match="alphas"):
+        _lasso.fit(x, y, alphas=[0.0])
+
+
+def test_boosting_is_scikit_learns():
+    codes, v = mixed(300)
+    test = mixed(200, seed=1)[0]
+    importance, guess = boost(Sorted.of(codes), test, v[:, 0], 0, np.random.default_rng(0))
+    theirs = GradientBoostingRegressor(random_state=0).fit(codes, v[:, 0])
+    np.testing.assert_allclose(importance, theirs.feature_importances_, atol=1e-3)
+    np.testing.assert_allclose(guess, theirs.predict(test), atol=0.03)
+    for column, classes in ((v[:, 2], 3), (v[:, 2] > 0, 2)):
+        noisy = np.where(np.random.default_rng(2).random(300) < 0.2, 1, column).astype(int)
+        ours, exact = (dci(codes, noisy, model="boosted", backend=b, continuous=False) for b in ("fast", "sklearn"))
+        assert len(np.unique(noisy)) == classes
+        np.testing.assert_allclose(ours.importance, exact.importance, atol=0.01)
+        assert ours.informativeness == pytest.approx(exact.informativeness, abs=0.02)
+
+
+def test_wide_keys_give_the_same_trees():
+    codes, v = mixed(200)
+    narrow = Sorted.of(codes)
+    row = narrow.keys & narrow.mask
+    wide = Sorted(codes, (narrow.keys.astype(np.uint64) >> 16) << 32 | row, np.uint64(2**32 - 1))
+    for classes, column in ((0, v[:, 0]), (3, v[:, 2].astype(int))):
+        one, two = (boost(keys, codes, column, classes, np.random.default_rng(0)) for keys in (narrow, wide))
+        np.testing.assert_array_equal(one[0], two[0])
+        np.testing.assert_array_equal(one[1], two[1])
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers"])
+def test_forests_are_scikit_learns_on_average(kind):
+    codes, v = mixed(400)
+    test, truth = mixed(300, seed=1)
+    label = np.minimum((v[:, 0] * 6).astype(int), 5)
+    ours, theirs = [], []
+    for seed in range(12):
+        if kind == "labels":
+            importance, guess = forest(Sorted.of(codes), test, label, 6, np.random.default_rng(seed), depths=[5])
+            model = RandomForestClassifier(10, max_depth=5, max_features=1.0, random_state=seed).fit(codes, label)
+            right = np.minimum((truth[:, 0] * 6).astype(int), 5)
+            quality = (guess[0].argmax(axis=1) == right).mean(), (model.predict(test) == right).mean()
+        else:
+            importance, guess = forest(Sorted.of(codes), test, v[:, 0], 0, np.random.default_rng(seed), depths=[5])
+            model = RandomForestRegressor(10, max_depth=5, random_state=seed).fit(codes, v[:, 0])
+            quality = tuple(100 * ((g - truth[:, 0]) ** 2).mean() for g in (guess[0, :, 0], model.predict(test)))
+        ours.append([*importance, quality[0]])
+        theirs.append([*model.feature_importances_, quality[1]])
+    error = np.sqrt((np.var(ours, axis=0) + np.var(theirs, axis=0)) / 12) + 1e-4
+    assert (np.abs(np.mean(ours, axis=0) - np.mean(theirs, axis=0)) < 4 * error).all()
+
+
+def test_a_forest_cut_off_is_the_forest_grown_to_that_depth():
+    codes, v = mixed(300)
+    sorted_codes = Sorted.of(codes)
+    deep = forest(sorted_codes, codes, v[:, 0], 0, np.random.default_rng(0), depths=[1, 3, 20])[1]
+    one = forest(sorted_codes, codes, v[:, 0], 0, np.random.default_rng(0), depths=[1])[1]
+    np.testing.assert_allclose(deep[0], one[0])
+    np.testing.assert_array_less(((deep[2, :, 0] - v[:, 0]) ** 2).mean(), ((deep[1, :, 0] - v[:, 0]) ** 2).mean())
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_identity_duplicates_and_zeros(model):
+    v = np.random.default_rng(0).integers(6, size=(600, 3)).astype(float)
+    identity = dci(v, v, model=model)
+    assert identity.disentanglement == pytest.approx(1, abs=0.01)
+    assert identity.completeness == pytest.approx(1, abs=0.01)
+    assert identity.informativeness == pytest.approx(1, abs=0.01)
+    assert identity.matrix.shape == identity.importance.T.shape == (3, 3)
+    double = dci(np.column_stack([v, v]), v, model=model)
+    assert double.disentanglement == pytest.approx(1, abs=0.01)
+    if model != "lasso":  # which drops the second copy
+        assert double.completeness == pytest.approx(1 - np.log(2) / np.log(6), abs=0.08)
+    zeros = dci(np.zeros((600, 4)), v, model=model)
+    assert (zeros.disentanglement, zeros.completeness) == (0, 0)
+    assert np.isnan(zeros.per_code).all()
+    assert zeros.informativeness < 0.6
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_dead_first_code_does_not_count(model):
+    v = np.random.default_rng(0).uniform(size=(400, 3))
+    result = dci(np.column_stack([np.ones(400), v]), v, model=model)
+    assert result.disentanglement == pytest.approx(1, abs=0.05)
+    assert np.isnan(result.per_code[0])
+
+
+@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
+@pytest.mark.parametrize("case", ["identity", "perm_dead_noise", "duplicated", "random"])
+def test_reference(case):
+    factors = np.load(REFERENCE / "factors.npz")
+    codes = np.load(REFERENCE / f"codes_{case}.npz")
+    expected = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]["dci_1000_1000"]["result"]
+    result = dci(
+        codes["codes_train"][:1000],
+        factors["factors_train"][:1000],
+        test_codes=codes["codes_test"][:1000],
+        test_factors=factors["factors_test"][:1000],
+        model="boosted",
+        continuous=False,
+        completeness="weighted",
+    )
+    assert result.disentanglement == pytest.approx(expected["disentanglement"], abs=0.02)
+    assert result.completeness == pytest.approx(expected["completeness"], abs=0.02)
+    assert result.informativeness == pytest.approx(expected["informativeness_test"], abs=0.02)
+
+
+def table_one(n):
+    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, size=(n, 4))
+    yield np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(n, -1), angles
+    yield np.repeat(angles, 2, axis=1), angles
+    yield np.repeat(angles[:, :2], 4, axis=1), angles[:, :2]
+
+
+@pytest.mark.parametrize(("row", "printed"), list(enumerate([(0.98, 1.0, 0.6), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)])))
+def test_table_one_lasso(row, printed):
+    codes, angles = list(table_one(20_000))[row]
+    result = dci(codes, angles, continuous=True, guess_error=1 / 12, **LASSO)
+    assert (result.disentanglement, result.completeness, result.informativeness) == pytest.approx(printed, abs=0.06)
+
+
+@pytest.mark.parametrize(("row", "printed"), list(enumerate([(1.0, 0.7, 1.0), (1.0, 0.7, 1.0), (1.0, 0.4, 1.0)])))
+def test_table_one_forest(row, printed):
+    codes, angles = list(table_one(4_000))[row]
+    result = dci(codes, angles, model="forest", continuous=True, guess_error=1 / 12, folds=3)
+    assert (result.disentanglement, result.completeness, result.informativeness) == pytest.approx(printed, abs=0.06)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 1000), st.permutations(range(4)), st.permutations(range(3)))
+def test_lasso_invariances(seed, codes_order, factors_order):
+    rng = np.random.default_rng(seed)
+    codes, v = mixed(200, seed)
+    changed = (codes * rng.choice([-50.0, -1, 0.01, 3], size=4) + rng.normal(size=4))[:, list(codes_order)]
+    one, two = dci(codes, v), dci(changed, v[:, list(factors_order)])
+    assert one.disentanglement == pytest.approx(two.disentanglement, abs=1e-6)
+    assert one.completeness == pytest.approx(two.completeness, abs=1e-6)
+    assert one.informativeness == pytest.approx(two.informativeness, abs=1e-6)
+    np.testing.assert_allclose(one.importance[codes_order][:, factors_order], two.importance, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["forest", "boosted"])
+def test_tree_invariances(model):
+    codes, v = mixed(500)
+    changed = np.exp(codes[:, [2, 0, 3, 1]] * -0.3)
+    one, two = dci(codes, v, model=model), dci(changed, v, model=model)
+    assert one.disentanglement == pytest.approx(two.disentanglement, abs=0.06)
+    assert one.completeness == pytest.approx(two.completeness, abs=0.06)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_same_seed_same_result(model):
+    codes, v = mixed(200)
+    one, two, other = (dci(codes, v, model=model, seed=s) for s in (1, 1, 2))
+    np.testing.assert_array_equal(one.importance, two.importance)
+    assert one.informativeness == two.informativeness
+    assert not np.array_equal(one.importance, other.importance)
+
+
+def test_measures_of_informativeness():
+    codes, v = mixed(1000)
+    assert dci(codes, v, model="forest", folds=3).details["measures"] == ("explicitness", "explicitness", "accuracy")
+    noisy = dci(codes, v, informativeness="nrmse")
+    assert noisy.per_factor_informativeness[0] == pytest.approx(0.05 * np.sqrt(12), abs=0.03)
+    mse = 0.05**2
+    assert dci(codes, v).per_factor_informativeness[0] == pytest.approx(1 - 6 * mse, abs=0.005)
+    assert dci(codes, v, guess_error=1 / 12).per_factor_informativeness[0] == pytest.approx(1 - 12 * mse, abs=0.01)
+    noise = np.random.default_rng(0).normal(size=(1000, 3))
+    assert dci(noise, v, guess_error=1 / 12).informativeness < 0.05
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_classes_that_one_side_lacks(model):
+    rng = np.random.default_rng(0)
+    v = rng.integers(4, size=(120, 2))
+    held = rng.integers(6, size=(60, 2))
+    result = dci(v, v, test_codes=held, test_factors=held, model=model)
+    assert np.isfinite(result.informativeness)
+    if model != "lasso":
+        assert result.informativeness == 1.0
+    single = np.column_stack([v[:, 0], np.zeros(120)])
+    with pytest.warns(UserWarning, match="factor 1"):
+        result = dci(v, single, test_codes=held, test_factors=held, model=model)
+    assert np.isfinite([result.disentanglement, result.completeness]).all()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_edges(model):
+    codes, v = mixed(150)
+    with pytest.warns(UserWarning, match="factor 1"):
+        result = dci(codes, np.column_stack([v[:, 0], np.ones(150), v[:, 2]]), model=model)
+    assert np.isnan(result.importance[:, 1]).all()
+    assert np.isnan(result.per_factor[1])
+    assert result.importance.shape == (4, 3)
+    assert dci(codes[:, :1], v[:, :1], model=model).disentanglement == 1
+    assert 0 <= dci(codes[:, :1], v, model=model).disentanglement <= 1
+    assert 0 <= dci(codes, v[:, 0], model=model).completeness <= 1
+    small = dci(codes[:8], v[:8], model=model)
+    assert 0 <= small.disentanglement <= 1
+
+
+def test_bad_inputs():
+    codes, v = mixed(50)
+    for arguments, message in (
+        ({"model": "svm"}, "model is 'svm'"),
+        ({"completeness": "max"}, "completeness"),
+        ({"informativeness": "r2"}, "informativeness"),
+        ({"informativeness": "accuracy"}, "lasso predicts numbers"),
+        ({"backend": "gpu"}, "backend"),
+        ({"scale": "log"}, "scale"),
+        ({"folds": 1}, "folds"),
+        ({"depths": (0, 2)}, "depths"),
+        ({"max_features": 0}, "max_features"),
+        ({"alphas": (-1.0,)}, "alphas"),
+        ({"test_fraction": 1.5}, "test_fraction"),
+        ({"test_codes": codes}, "both test_codes"),
+        ({"test_codes": codes[:, :2], "test_factors": v}, "test_codes has shape"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dci(codes, v, **arguments)
+    with pytest.raises(ValueError, match="row 3, column 1"):
+        dci(np.where(np.arange(200).reshape(50, 4) == 13, np.nan, codes), v)
+    with pytest.raises(ValueError, match="at least 6"):
+        dci(codes[:3], v[:3])
+    for bad in (np.ones(3), -np.eye(2), np.full((2, 2), np.nan)):
+        with pytest.raises(ValueError, match="importance"):
+            dci_from_importance(bad)
