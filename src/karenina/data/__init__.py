@@ -154,7 +154,7 @@ def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
         try:
             data = load(name, data_dir=data_dir)
         except ValueError as error:
-            entries.append(Entry(name, "", "", str(error)))
+            entries.append(Entry(name, "", "", str(error).split(":")[0]))  # loading it says the rest
             continue
         factors = ", ".join(f"{f} {s or 'continuous'}" for f, s in zip(data.factor_names, data.factor_sizes))
         shape = "x".join(map(str, data.image_shape))
