@@ -55,7 +55,7 @@ class VAELearner:
         batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, self.discriminator)
         terms = self.objective(batch, **self.parameters)
         loss = total(terms)
-        minimise(loss, self.optimisers["network"])
+        minimise(loss, self.optimisers["network"], others=self.discriminator is not None)
         recorded = {"loss": loss, **terms}
         if self.discriminator is not None:
             recorded["discriminator"] = self.update_discriminator(z.detach(), draw())
@@ -67,7 +67,7 @@ class VAELearner:
         with torch.no_grad():
             shuffled = permute_dims(self.sample(*self.network.encode(x)), self.noise)
         loss = self.discriminator.loss(z, shuffled)
-        minimise(loss, self.optimisers["discriminator"])
+        minimise(loss, self.optimisers["discriminator"], others=False)
         return loss
 
     def sample(self, mean: Tensor, logvar: Tensor) -> Tensor:
@@ -101,9 +101,9 @@ class InfoGANLearner:
                 mi_weight=self.mi_weight,
                 gradient_penalty=self.gradient_penalty,
             )
-            minimise(total(terms), self.optimisers["critic"])
+            minimise(total(terms), self.optimisers["critic"], others=True)
         made = infogan.generator_terms(self.network, self.batch, self.noise, mi_weight=self.mi_weight)
-        minimise(total(made), self.optimisers["generator"])
+        minimise(total(made), self.optimisers["generator"], others=True)
         return {"loss": total(terms | made), **terms, **made}, None
 
 
@@ -128,9 +128,9 @@ def total(terms: dict[str, Tensor]) -> Tensor:
     return loss
 
 
-def minimise(loss: Tensor, optimiser: torch.optim.Optimizer) -> None:
-    """One step of this optimiser; gradients of other networks are not even computed."""
-    parameters = optimiser.param_groups[0]["params"]
+def minimise(loss: Tensor, optimiser: torch.optim.Optimizer, *, others: bool) -> None:
+    """One step of this optimiser. `others`: the loss also depends on weights that are not its to change."""
     optimiser.zero_grad(set_to_none=True)
-    loss.backward(inputs=parameters)
+    # Naming the weights saves the gradients of the others; where there are none it would only cost time.
+    loss.backward(inputs=optimiser.param_groups[0]["params"] if others else None)
     optimiser.step()

@@ -1,0 +1,106 @@
+"""The training loop behind scikit-learn's interface."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from karenina.training.run import Run
+from karenina.training.train import train
+
+
+class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Disentangled codes as a scikit-learn transformer.
+
+    >>> model = DisentanglingVAE("beta_tcvae", latents=8, parameters={"beta": 6}).fit(X)   # doctest: +SKIP
+    >>> codes = model.transform(X)                                                          # doctest: +SKIP
+
+    X: images (n, c, h, w), (n, h, w), or rows (n, features), uint8 or floats in [0, 1]. Rows are images of one pixel
+    line unless `image_shape` (c, h, w) says otherwise. `parameters`: those of the method, such as {"beta": 6}; the other
+    arguments are those of `karenina.train`, and `random_state` is its seed.
+
+    Attributes: run_, the trained Run. transform gives the means (n, latents), inverse_transform images in [0, 1] of the
+    shape of X, score the mean ELBO (higher is better), for searches over parameters.
+    """
+
+    def __init__(
+        self,
+        method: str = "beta_vae",
+        *,
+        latents: int = 10,
+        steps: int = 10_000,
+        batch: int = 64,
+        network: str = "auto",
+        learning_rate: float | str = "auto",
+        decoder: str = "bernoulli",
+        reconstruction_weight: float | str = "auto",
+        parameters: dict[str, Any] | None = None,
+        image_shape: tuple[int, int, int] | None = None,
+        random_state: int = 0,
+    ):
+        self.method = method
+        self.latents = latents
+        self.steps = steps
+        self.batch = batch
+        self.network = network
+        self.learning_rate = learning_rate
+        self.decoder = decoder
+        self.reconstruction_weight = reconstruction_weight
+        self.parameters = parameters
+        self.image_shape = image_shape
+        self.random_state = random_state
+
+    run_: Run
+
+    def fit(self, X: ArrayLike, y: Any = None) -> "DisentanglingVAE":
+        shape = np.shape(X)
+        if len(shape) not in (2, 3, 4):
+            raise ValueError(f"X has shape {shape}, expected (n, c, h, w), (n, h, w) or (n, features)")
+        self.row_shape_ = shape[1:]
+        self.n_features_in_ = int(np.prod(shape[1:]))
+        self.run_ = train(
+            self._images(X),
+            self.method,
+            seed=self.random_state,
+            steps=self.steps,
+            network=self.network,
+            latents=self.latents,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            decoder=self.decoder,
+            reconstruction_weight=self.reconstruction_weight,
+            **(self.parameters or {}),
+        )
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float32]:
+        check_is_fitted(self)
+        return self.run_.encode(self._images(X))[0]
+
+    def inverse_transform(self, Z: ArrayLike) -> NDArray[np.float32]:
+        check_is_fitted(self)
+        images = self.run_.decode(Z)
+        return images.reshape(len(images), *self.row_shape_)
+
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        check_is_fitted(self)
+        return self.run_.evaluate(self._images(X))["elbo"]
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.latents
+
+    def _images(self, X: ArrayLike) -> NDArray[Any]:
+        rows = np.asarray(X)
+        if rows.shape[1:] != self.row_shape_:
+            raise ValueError(
+                f"X has shape {rows.shape}, expected (n, {', '.join(map(str, self.row_shape_))}) as in fit"
+            )
+        if self.image_shape is not None:
+            if np.prod(self.image_shape) != self.n_features_in_:
+                raise ValueError(f"rows of {self.n_features_in_} values are not images of shape {self.image_shape}")
+            return rows.reshape(-1, *self.image_shape)
+        missing = (1,) * (4 - rows.ndim)  # a channel, and for rows of features a height
+        return rows.reshape(len(rows), *missing, *rows.shape[1:])
