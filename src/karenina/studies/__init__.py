@@ -10,7 +10,7 @@ _HOMES = {
     "Plan": "plan",
     "Point": "plan",
     "Status": "folder",
-    "analyse": "analyses",
+    "analyse": "_analyse",
     "find_plan": "runner",
     "parse": "parsing",
     "preset": "presets",

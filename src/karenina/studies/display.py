@@ -102,7 +102,9 @@ class Panel:
         claims = [claim for name in self.folder.names("claims") if (claim := read_claim(self.folder.path, name))]
         partly = sum(claim.step / max(claim.steps, 1) for claim in claims)
         tally = self.tally
-        head = f"{tally.done} done, {len(claims)} running, {tally.failed} failed, of {tally.total}; {tally.pace(partly)}"
+        head = (
+            f"{tally.done} done, {len(claims)} running, {tally.failed} failed, of {tally.total}; {tally.pace(partly)}"
+        )
         running = Table.grid(padding=(0, 2))
         for claim in sorted(claims, key=lambda claim: claim.started)[:16]:
             point = self.points.get(claim.hash)
@@ -136,7 +138,12 @@ def duration(seconds: float) -> str:
     >>> duration(42), duration(90 * 60), duration(86400 * 30), duration(3e9)
     ('42 s', '1.5 h', '30 days', '95 years')
     """
-    for limit, unit, name in ((100, 1, "s"), (100 * 60, 60, "min"), (48 * 3600, 3600, "h"), (400 * 86400, 86400, "days")):
+    for limit, unit, name in (
+        (100, 1, "s"),
+        (100 * 60, 60, "min"),
+        (48 * 3600, 3600, "h"),
+        (400 * 86400, 86400, "days"),
+    ):
         if seconds < limit:
             value = seconds / unit
             return f"{value:.0f} {name}" if value >= 10 or unit == 1 else f"{value:.1f} {name}"

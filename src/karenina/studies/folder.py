@@ -14,7 +14,7 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -225,10 +225,8 @@ def exclusive(folder: Path, name: str) -> Iterator[None]:
     handle = os.open(folder / "claims" / f".{name}", os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if fcntl is not None:
-            try:
+            with suppress(OSError):  # a file system without locks
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            except OSError:
-                pass  # a file system without locks
         yield
     finally:
         os.close(handle)

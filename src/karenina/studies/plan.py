@@ -110,8 +110,8 @@ class Selection:
     """What is computed from all models of a data set together.
 
     udr: versions of UDR. partners: how many partners a model has at most. spearman_rows: inputs for the Spearman
-    versions (the lasso ones use all). kl_threshold: a latent is informative above this. dynamics_seeds: numbers of seeds
-    for the dynamics score, in a study with trace = true.
+    versions (the lasso ones use all). kl_threshold: a latent is informative above this. dynamics_seeds: how many seeds
+    the dynamics score is computed from, in a study with trace = true.
     """
 
     udr: tuple[str, ...] = UDR_VERSIONS

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import wait
 from typing import IO
@@ -30,7 +31,7 @@ class Pool:
         self.deaths: Counter[str] = Counter()
 
     def __enter__(self) -> "Pool":
-        self.log: IO[bytes] = open(self.folder.path / "log.txt", "ab")  # noqa: SIM115
+        self.log: IO[bytes] = open(self.folder.path / "log.txt", "ab")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -83,10 +84,8 @@ class Pool:
         }
         stdin = self.workers[answers].stdin
         assert stdin is not None
-        try:
+        with suppress(BrokenPipeError):  # it died; so its answers end, too
             stdin.write(json.dumps(task).encode() + b"\n")
-        except BrokenPipeError:
-            pass  # it died; its answers end, too
 
     def _take(self, answers: int) -> Outcome | Point:
         """The answer of a worker; if it died instead, its model, or a failure when that happened before."""

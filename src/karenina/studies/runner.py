@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,8 @@ def run(
     >>> status = run(preset("locatello2019", "smoke"), "study")                           # doctest: +SKIP
     >>> karenina.results("study")                                                         # doctest: +SKIP
     """
+    from karenina.studies.table import write_results
+
     folder = Folder(out)
     folder.adopt(plan)
     if shard is not None and not 1 <= shard[0] <= shard[1]:
@@ -63,12 +66,15 @@ def run(
     try:
         _work(folder, plan, mine, workers, ray, quiet)
     except BaseException:
-        if folder.names("scores"):
-            _finish(folder, plan, workers or 1, partial=True)
+        with suppress(ValueError, OSError):  # what stopped it is what to report
+            write_results(folder, plan)
         raise
     status = folder.status()
     if len(status.done) + len(status.failed) == status.total:
-        _finish(folder, plan, workers or os.cpu_count() or 1)
+        from karenina.studies.together import score_together
+
+        score_together(folder, plan, workers or os.cpu_count() or 1)
+        write_results(folder, plan)
     return status
 
 
@@ -111,17 +117,8 @@ def _left(folder: Folder, points: Sequence[Point]) -> list[Point]:
     return [point for point in points if point.hash not in settled]
 
 
-def _finish(folder: Folder, plan: Plan, workers: int, partial: bool = False) -> None:
-    from karenina.studies.table import write_results
-    from karenina.studies.together import score_together
-
-    if not partial:
-        score_together(folder, plan, workers)
-    write_results(folder, plan)
-
-
 def retry(out: str | os.PathLike[str], *, check: bool = False) -> list[Point]:
-    """Let the failed models of a study be run again, and with `check` those whose files were changed; gives the models."""
+    """Let the failed models of a study be run again, and with `check` those whose files were changed: these models."""
     folder = Folder(out)
     if check:
         from karenina.studies.table import damaged

@@ -78,8 +78,8 @@ def _udr(
         if not a2a and version == plan.selection.udr[0]:
             targets = np.repeat(np.arange(len(points)), np.diff(ranking.start))
             pairs["data"] += [points[0].data] * len(targets)
-            pairs["target"] += [points[i].hash for i in targets]
-            pairs["source"] += [points[i].hash for i in ranking.sources]
+            pairs["target"] += [points[int(i)].hash for i in targets]
+            pairs["source"] += [points[int(i)].hash for i in ranking.sources]
             pairs["value"] += ranking.values.tolist()
 
 

@@ -1,0 +1,415 @@
+"""The papers' analyses. Each is one function from the frame of `karenina.results` to a tidy frame with intervals.
+
+ANALYSES lists them with the figure of each (in karenina.studies.figures). Intervals are 95 % bootstrap percentiles
+over runs, unless said otherwise.
+A score is a metric, followed by the property where a metric measures several ("dci_gbt modularity").
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from karenina.studies._bootstrap import (
+    RESAMPLES,
+    interval,
+    kendall,
+    mean_bounds,
+    median_bounds,
+    quartiles,
+    same_rows,
+    share_bounds,
+    spearman,
+)
+from karenina.studies._scores import Scores, need, scores
+
+Floats = NDArray[np.float64]
+
+
+def agreement(
+    frame: pd.DataFrame, kind: str = "spearman", by: Sequence[str] = ("data",), resamples: int = RESAMPLES
+) -> pd.DataFrame:
+    """Rank correlation between supervised scores on each data set.
+
+    Locatello et al. (2019), section 5.2, figure 12 (Spearman); Carbonneau et al. (2022), figure 3 (Kendall).
+    -> *by, a, b, correlation, low, high, runs
+    """
+    table = scores(frame)
+    columns = table.columns(supervised=True)
+    need(len(columns) > 1, "two metrics")
+    correlate = {"spearman": spearman, "kendall": kendall}[kind]
+    lines = []
+    for key, rows in table.groups(*by):
+        found = correlate(table.values[rows][:, columns], resamples)
+        for i, a in enumerate(columns):
+            lines += [
+                (*key, table.names[a], table.names[b], *(m[i, j] for m in found), len(rows))
+                for j, b in enumerate(columns)
+                if i < j
+            ]
+    return pd.DataFrame(lines, columns=[*by, "a", "b", "correlation", "low", "high", "runs"])
+
+
+def distribution(frame: pd.DataFrame, by: Sequence[str] = ("method",)) -> pd.DataFrame:
+    """Quartiles of each score in each group, with an interval of the median.
+
+    by method: Locatello et al. (2019), figures 3 and 13. By method and strength: figures 4, 14 and 15, and the boxes of
+    Duan et al. (2020), figures 2 and 7.
+    -> data, *by, score, runs, least, q25, median, q75, most, low, high
+    """
+    table = scores(frame)
+    keys, groups = [], []
+    for key, rows in table.groups("data", *by):
+        for j, name in enumerate(table.names):
+            values = table.values[rows, j]
+            values = np.sort(values[~np.isnan(values)])
+            if len(values):
+                keys.append((*key, name, len(values)))
+                groups.append(values)
+    lines = pd.DataFrame(keys, columns=["data", *by, "score", "runs"])
+    lines[["least", "q25", "median", "q75", "most"]] = quartiles(groups)
+    lines[["low", "high"]] = median_bounds(groups)
+    return lines
+
+
+def variance_explained(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
+    """Share of the variance of each score that its method explains, and that its setting (method x strength) does.
+
+    R^2 of least squares on categories, as a fraction; the rest is due to the seed. Locatello et al. (2019), section
+    5.3, Table 5. `adjusted` takes off what random groups would explain. The interval is about that: seeds are resampled
+    within settings, and the bounds reflected about the estimate, since a resample varies less than its original.
+    -> data, score, predictor, explained, low, high, adjusted, runs
+    """
+    table = scores(frame)
+    columns = np.array(table.columns(supervised=True))
+    lines = []
+    for (data,), rows in table.groups("data"):
+        about = table.runs.iloc[rows]
+        labels = {"method": pd.factorize(about["method"])[0], "setting": pd.factorize(about["setting"])[0]}
+        for chosen, valid in same_rows(table.values[np.ix_(rows, columns)]):
+            y = table.values[np.ix_(rows[valid], columns[chosen])]
+            if len(y) < 3:
+                continue
+            weights = _within(labels["setting"][valid], resamples)
+            for predictor, label in labels.items():
+                explained = _r2(y, label[valid], np.ones((1, len(y))))[0]
+                low, high = (2 * explained - bound for bound in reversed(interval(_r2(y, label[valid], weights))))
+                free = len(y) - len(np.unique(label[valid]))
+                adjusted = 1 - (1 - explained) * (len(y) - 1) / free if free else explained * np.nan
+                for i, j in enumerate(columns[chosen]):
+                    bounds = np.clip([low[i], high[i]], 0, 1)
+                    lines.append((data, table.names[j], predictor, explained[i], *bounds, adjusted[i], len(y)))
+    return pd.DataFrame(lines, columns=["data", "score", "predictor", "explained", "low", "high", "adjusted", "runs"])
+
+
+def _within(groups: NDArray[np.int64], resamples: int, seed: int = 0) -> Floats:
+    """How often each row is in each resample (B, n) when rows are drawn anew within their group."""
+    rng = np.random.default_rng(seed)
+    weights = np.zeros((resamples, len(groups)))
+    for group in np.unique(groups):
+        rows = np.flatnonzero(groups == group)
+        weights[:, rows] = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), resamples)
+    return weights
+
+
+def _r2(y: Floats, groups: NDArray[np.int64], weights: Floats) -> Floats:
+    """R^2 (B, K) of each column of y (n, K) on group means, with rows weighted."""
+    y = y - y.mean(axis=0)
+    shift = (weights @ y) ** 2 / weights.sum(axis=1, keepdims=True)
+    between = -shift
+    for group in np.unique(groups):
+        rows = np.flatnonzero(groups == group)
+        size = weights[:, rows].sum(axis=1, keepdims=True)
+        between += np.divide((weights[:, rows] @ y[rows]) ** 2, size, out=np.zeros_like(between), where=size > 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return between / (weights @ y**2 - shift)
+
+
+def total_correlation(frame: pd.DataFrame) -> pd.DataFrame:
+    """Median dependence between latents, of mean and of sampled codes, against strength.
+
+    Locatello et al. (2019), section 5.1, figures 1, 8-10 and 24-27. mean_above_sampled: share of runs whose mean codes
+    depend on each other more than their sampled codes do (figure 10).
+    -> data, method, strength, score, representation, median, low, high, runs, mean_above_sampled
+    """
+    table = scores(frame)
+    lines = []
+    measures = [name.removesuffix("_mean") for name in table.names if name.endswith("_mean")]
+    need(bool(measures), "scores such as total_correlation_mean")
+    for key, rows in table.groups("data", "method", "strength"):
+        for measure in measures:
+            pair = [table.values[rows, table.names.index(f"{measure}_{kind}")] for kind in ("mean", "sampled")]
+            above = float(np.mean(pair[0] > pair[1]))
+            for kind, values in zip(("mean", "sampled"), pair):
+                values = np.sort(values[~np.isnan(values)])
+                if len(values):
+                    low, high = median_bounds([values])[0]
+                    lines.append((*key, measure, kind, np.median(values), low, high, len(values), above))
+    names = ["data", "method", "strength", "score", "representation", "median", "low", "high", "runs"]
+    return pd.DataFrame(lines, columns=[*names, "mean_above_sampled"])
+
+
+def unsupervised(
+    frame: pd.DataFrame, by: Sequence[str] = ("data",), start: Sequence[str] = ("",), resamples: int = RESAMPLES
+) -> pd.DataFrame:
+    """Rank correlation of scores that need no labels with those that do.
+
+    Locatello et al. (2019), section 5.4, figure 16; with by = data, method and start = udr: Duan et al. (2020), Tables
+    1 and 7, figure 6.
+    -> *by, unsupervised, score, correlation, low, high, runs
+    """
+    table = scores(frame)
+    free = [j for j in table.columns(supervised=False) if table.names[j].startswith(tuple(start))]
+    labelled = table.columns(supervised=True)
+    need(
+        bool(free) and bool(labelled),
+        f"metrics and scores {' or '.join(start)}*".replace("scores *", "label-free scores"),
+    )
+    lines = []
+    for key, rows in table.groups(*by):
+        found = spearman(table.values[rows][:, [*free, *labelled]], resamples)
+        for i, a in enumerate(free):
+            for j, b in enumerate(labelled, start=len(free)):
+                lines.append((*key, table.names[a], table.names[b], *(m[i, j] for m in found), len(rows)))
+    return pd.DataFrame(lines, columns=[*by, "unsupervised", "score", "correlation", "low", "high", "runs"])
+
+
+def udr_versions(frame: pd.DataFrame) -> pd.DataFrame:
+    """Each version of UDR in one line: its correlation with supervised scores, averaged over data sets, methods and
+    scores, beside that of supervised scores with one another. Duan et al. (2020), Table 7.
+
+    -> version, correlation, std, low, high, cells (intervals resample data sets x methods x scores)
+    """
+    cells = unsupervised(frame, ("data", "method"), ("udr",), resamples=0)
+    parts = {str(version): part["correlation"] for version, part in cells.groupby("unsupervised", sort=False)}
+    if cells["score"].nunique() > 1:
+        parts["supervised"] = agreement(frame, by=("data", "method"), resamples=0)["correlation"]
+    lines = []
+    for version, values in parts.items():
+        known = values.dropna().to_numpy()
+        std = known.std(ddof=1) if len(known) > 1 else np.nan
+        lines.append((version, known.mean() if len(known) else np.nan, std, *mean_bounds(known), len(known)))
+    return pd.DataFrame(lines, columns=["version", "correlation", "std", "low", "high", "cells"])
+
+
+def transfer(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rank correlation between data sets of the median score of each setting: do good hyperparameters transfer?
+
+    Locatello et al. (2019), section 5.4, figures 17 and 18. Intervals resample settings.
+    -> score, a, b, correlation, low, high, settings
+    """
+    table = scores(frame)
+    medians, names = _per_setting(table)
+    need(len(names) > 1, "two data sets")
+    lines = []
+    for k, j in enumerate(table.columns(supervised=True)):
+        found = spearman(medians[:, :, k].T)
+        for a in range(len(names)):
+            for b in range(a + 1, len(names)):
+                both = int((~np.isnan(medians[[a, b], :, k])).all(axis=0).sum())
+                lines.append((table.names[j], names[a], names[b], *(m[a, b] for m in found), both))
+    return pd.DataFrame(lines, columns=["score", "a", "b", "correlation", "low", "high", "settings"])
+
+
+def _per_setting(table: Scores) -> tuple[Floats, list[str]]:
+    """Median supervised scores (data sets, settings, K) over seeds, and the names of the data sets."""
+    labelled = table.columns(supervised=True)
+    data, names = pd.factorize(table.runs["data"])
+    setting, settings = pd.factorize(table.runs["setting"])
+    out = np.full((len(names), len(settings), len(labelled)), np.nan)
+    frame = pd.DataFrame(table.values[:, labelled]).groupby([data, setting]).median()
+    out[frame.index.get_level_values(0), frame.index.get_level_values(1)] = frame.to_numpy()
+    return out, list(names)
+
+
+def beats_random(frame: pd.DataFrame, draws: int = 10_000, seed: int = 0) -> pd.DataFrame:
+    """How often choosing a setting by a metric on one seed beats a random model on another seed, or equals it.
+
+    A seed, a metric and a data set are drawn, and the best setting taken. It is compared with a random setting: by the
+    same or another metric, on the same or another data set, for another seed. Locatello et al. (2019), section 5.4,
+    Tables 1 and 6. The interval is that of the drawing (Wilson's).
+    -> metric, data, probability, low, high, draws
+    """
+    table = scores(frame)
+    labelled = table.columns(supervised=True)
+    index = [pd.factorize(table.runs[name]) for name in ("data", "setting", "seed")]
+    (data, datas), (setting, settings), (seeds, numbers) = index
+    need(bool(labelled) and len(settings) > 1 and len(numbers) > 1, "a metric, two settings and two seeds")
+    cube = np.full((len(datas), len(settings), len(numbers), len(labelled)), np.nan)
+    cube[data, setting, seeds] = table.values[:, labelled]
+    rng = np.random.default_rng(seed)
+
+    def other(than: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+        return (than + rng.integers(1, size, len(than))) % size
+
+    lines = []
+    for same_metric in (True, False):
+        for same_data in (True, False):
+            if (not same_metric and len(labelled) < 2) or (not same_data and len(datas) < 2):
+                continue
+            d, m, s = (rng.integers(size, size=draws) for size in (len(datas), len(labelled), len(numbers)))
+            candidates = cube[d, :, s, m]
+            best = np.argmax(np.where(np.isnan(candidates), -np.inf, candidates), axis=1)
+            d2 = d if same_data else other(d, len(datas))
+            m2 = m if same_metric else other(m, len(labelled))
+            s2 = other(s, len(numbers))
+            chosen = cube[d2, best, s2, m2]
+            random = cube[d2, rng.integers(len(settings), size=draws), s2, m2]
+            valid = ~(np.isnan(chosen) | np.isnan(random) | np.isnan(candidates).all(axis=1))
+            wins, trials = int((chosen >= random)[valid].sum()), int(valid.sum())
+            words = ["same" if same else "other" for same in (same_metric, same_data)]
+            share = wins / trials if trials else np.nan
+            lines.append((*words, share, *share_bounds(wins, trials), trials))
+    return pd.DataFrame(lines, columns=["metric", "data", "probability", "low", "high", "draws"])
+
+
+def udr_partners(
+    frame: pd.DataFrame,
+    pairs: pd.DataFrame,
+    sizes: Sequence[int] = (5, 10, 15, 20, 25, 30, 35, 40, 45),
+    draws: int = 20,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Rank correlation of UDR with supervised scores when each model is compared with that many partners only.
+
+    pairs: pairs.parquet of the study. Partners are drawn `draws` times, without replacement; std and the interval are
+    over these. Duan et al. (2020), Table 2 and figure 8.
+    -> data, method, score, partners, correlation, std, low, high, draws
+    """
+    table = scores(frame)
+    labelled = table.columns(supervised=True)
+    place = pd.Series(np.arange(len(table.runs)), index=table.runs["run"])
+    known = pairs[pairs["target"].isin(place.index)]
+    target = place[known["target"]].to_numpy()
+    rng = np.random.default_rng(seed)
+    lines = []
+    group = np.full(len(table.runs), -1)
+    for g, (key, rows) in enumerate(table.groups("data", "method")):
+        group[rows] = g
+        here = group[target] == g
+        similarity, models = _rows_of(target[here], known["value"].to_numpy()[here])
+        if not len(models):
+            continue
+        most = similarity.shape[1]
+        y = _ranks(table.values[models][:, labelled])
+        tried = [size for size in sizes if size <= most] or [most]
+        chosen = np.empty((len(tried), len(models), draws))
+        for draw in range(draws):
+            # A random order in which missing partners come last; its first `size` are the partners.
+            keys = rng.random(similarity.shape, dtype=np.float32) + np.isnan(similarity)
+            order = np.argsort(keys, axis=1)
+            drawn = np.take_along_axis(similarity, order, axis=1)
+            for medians, size in zip(chosen, tried):
+                medians[:, draw] = _medians(drawn[:, :size])
+        for size, medians in zip(tried, chosen):
+            values = _ranks(medians).T @ y
+            low, high = interval(values)
+            for k, j in enumerate(labelled):
+                spread = values[:, k].std(ddof=1)
+                lines.append((*key, table.names[j], size, values[:, k].mean(), spread, low[k], high[k], draws))
+    names = ["data", "method", "score", "partners", "correlation", "std", "low", "high", "draws"]
+    return pd.DataFrame(lines, columns=names)
+
+
+def _rows_of(target: NDArray[np.int64], values: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Values (models, most partners) of each target, padded with NaN, and the targets."""
+    models, row, counts = np.unique(target, return_inverse=True, return_counts=True)
+    order = np.argsort(row, kind="stable")
+    out = np.full((len(models), counts.max(initial=0)), np.nan)
+    out[row[order], np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)] = values[order]
+    return out[~np.isnan(out).all(axis=1)], models[~np.isnan(out).all(axis=1)]
+
+
+def _medians(rows: Floats) -> Floats:
+    """Of what is not NaN in each row; sorting puts NaN last. (numpy.median takes four times as long on short rows.)"""
+    ordered = np.sort(rows, axis=1)
+    count = rows.shape[1] - np.isnan(rows).sum(axis=1)
+    i = np.arange(len(rows))
+    middle: Floats = 0.5 * (ordered[i, (count - 1) // 2] + ordered[i, count // 2])
+    return middle
+
+
+def _ranks(x: Floats) -> Floats:
+    """Ranks of each column, centred and of length 1, so that products are Spearman correlations."""
+    from scipy.stats import rankdata
+
+    ranks = rankdata(x, axis=0, nan_policy="propagate") - (len(x) + 1) / 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return ranks / np.sqrt((ranks**2).sum(axis=0))
+
+
+def dynamics_agreement(frame: pd.DataFrame, dynamics: pd.DataFrame) -> pd.DataFrame:
+    """Rank correlation over settings of the dynamics score with the mean of each supervised score over the same seeds.
+
+    dynamics: dynamics.parquet of the study. std is over draws of seeds; the interval resamples settings in the first
+    draw. Holtz et al. (2022), Table 1.
+    -> data, score, seeds, correlation, std, low, high, settings, draws
+    """
+    table = scores(frame)
+    labelled = table.columns(supervised=True)
+    place = pd.Series(np.arange(len(table.runs)), index=table.runs["run"])
+    lines = []
+    for (data, seeds), part in dynamics.groupby(["data", "seeds"], sort=False):
+        found: list[list[Floats]] = []
+        for _, draw in part.groupby("draw", sort=False):
+            means = [table.values[place[runs.split()]][:, labelled].mean(axis=0) for runs in draw["runs"]]
+            x = np.column_stack([draw["value"], np.array(means)])
+            found.append([m[0, 1:] for m in spearman(x, RESAMPLES if not found else 1)])
+        values = np.array([estimate for estimate, _, _ in found])
+        for k, j in enumerate(labelled):
+            spread = values[:, k].std(ddof=1) if len(values) > 1 else np.nan
+            bounds = (found[0][1][k], found[0][2][k])
+            settings = part["setting"].nunique()
+            lines.append((data, table.names[j], seeds, values[:, k].mean(), spread, *bounds, settings, len(values)))
+    names = ["data", "score", "seeds", "correlation", "std", "low", "high", "settings", "draws"]
+    return pd.DataFrame(lines, columns=names)
+
+
+def polarised(frame: pd.DataFrame) -> pd.DataFrame:
+    """How many latents are switched off, by method: the polarised regime. Duan et al. (2020), appendix A.10.
+
+    A latent is off when its KL from the prior is at most 0.01 (equation 3). runs_with_off: share of runs that have one.
+    -> data, method, latents, off, std, low, high, runs_with_off, runs
+    """
+    table = scores(frame)
+    need("informative_latents" in table.names, "the score informative_latents")
+    informative = table.values[:, table.names.index("informative_latents")]
+    lines = []
+    for (data, method, latents), rows in table.groups("data", "method", "latents"):
+        off = latents - informative[rows]
+        off = off[~np.isnan(off)]
+        if len(off):
+            std = off.std(ddof=1) if len(off) > 1 else np.nan
+            lines.append((data, method, latents, off.mean(), std, *mean_bounds(off), np.mean(off > 0), len(off)))
+    names = ["data", "method", "latents", "off", "std", "low", "high", "runs_with_off", "runs"]
+    return pd.DataFrame(lines, columns=names)
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A function of the results (and of another table of the study), and the name of its figure in `figures`."""
+
+    function: Callable[..., pd.DataFrame]
+    figure: str
+    extra: str = ""
+
+
+ANALYSES: dict[str, Analysis] = {
+    "agreement": Analysis(agreement, "correlations"),
+    "agreement_kendall": Analysis(partial(agreement, kind="kendall"), "correlations"),
+    "by_method": Analysis(distribution, "boxes"),
+    "by_strength": Analysis(partial(distribution, by=("method", "strength")), "lines"),
+    "variance_explained": Analysis(variance_explained, "bars"),
+    "total_correlation": Analysis(total_correlation, "dependence"),
+    "unsupervised": Analysis(unsupervised, "correlations"),
+    "transfer": Analysis(transfer, "correlations"),
+    "beats_random": Analysis(beats_random, "chances"),
+    "udr": Analysis(partial(unsupervised, by=("data", "method"), start=("udr",)), "correlations"),
+    "udr_versions": Analysis(udr_versions, "versions"),
+    "udr_partners": Analysis(udr_partners, "growth", "pairs"),
+    "dynamics": Analysis(dynamics_agreement, "growth", "dynamics"),
+    "polarised": Analysis(polarised, "polarised"),
+}

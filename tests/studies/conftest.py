@@ -1,0 +1,42 @@
+import pytest
+
+from karenina.studies.folder import Folder
+from karenina.studies.parsing import parse
+from karenina.studies.runner import run
+from karenina.studies.task import execute
+
+SMOKE = """
+name = "tiny"
+data = "blobs"
+seeds = 2
+latents = 3
+network = "mlp"
+steps = 40
+checkpoint_seconds = 0.05
+[methods.beta_vae]
+beta = [1, 16]
+[methods.beta_tcvae]
+beta = [1, 16]
+[evaluation]
+metrics = ["mig", "sap"]
+rows = 200
+[selection]
+udr = ["spearman", "spearman_a2a"]
+spearman_rows = 200
+"""
+
+
+@pytest.fixture(scope="session")
+def smoke():
+    return parse(SMOKE)
+
+
+@pytest.fixture(scope="session")
+def finished(smoke, tmp_path_factory):
+    """The study run model by model in this process: what every other way of running it must give."""
+    path = tmp_path_factory.mktemp("study") / "reference"
+    Folder(path).adopt(smoke)
+    for point in smoke.points:
+        assert execute(str(path), point, smoke.evaluation, 60).status == "done"
+    run(smoke, path, quiet=True)
+    return path

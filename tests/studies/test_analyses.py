@@ -1,0 +1,288 @@
+"""Analyses on synthetic frames whose answers are known."""
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from karenina.studies import analyses, figures
+from karenina.studies._bootstrap import kendall, median_bounds, spearman
+from karenina.studies._scores import NotEnough, scores
+
+mpl.use("agg")
+
+
+def frame_of(values, family="predictor"):
+    """A tidy frame from metric -> array (data sets, methods, strengths, seeds)."""
+    parts = []
+    for metric, cube in values.items():
+        d, m, k, s = (axis.ravel() for axis in np.indices(cube.shape))
+        part = pd.DataFrame({"data": [f"data{i}" for i in d], "method": [f"method{i}" for i in m], "strength": k * 1.0})
+        part["run"] = [f"{a}-{b}-{c}-{e}" for a, b, c, e in zip(d, m, k, s)]
+        part["setting"] = [f"{b}-{c}" for b, c in zip(m, k)]
+        part["seed"], part["latents"], part["value"] = s, 10, cube.ravel()
+        part["metric"], part["property"], part["factor"] = metric, "", ""
+        part["family"] = family if isinstance(family, str) else family.get(metric, "predictor")
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_planted_variance_components_come_back():
+    rng = np.random.default_rng(0)
+    shape = (1, 40, 25, 20)
+    between_methods, between_strengths, seeds = 0.3, 0.25, 0.45
+    cube = (
+        np.sqrt(between_methods) * rng.normal(size=(1, 40, 1, 1))
+        + np.sqrt(between_strengths) * rng.normal(size=(1, 40, 25, 1))
+        + np.sqrt(seeds) * rng.normal(size=shape)
+    )
+    # What was drawn rather than what was asked for, so that only the analysis is in question.
+    total = cube.var()
+    method = cube.mean(axis=(2, 3)).var() / total
+    setting = cube.mean(axis=3).var() / total
+    found = analyses.variance_explained(frame_of({"mig": cube})).set_index("predictor")
+    assert found.loc["method", "explained"] == pytest.approx(method, rel=1e-9)
+    assert found.loc["setting", "explained"] == pytest.approx(setting, rel=1e-9)
+    assert found.loc["method", "explained"] == pytest.approx(between_methods, abs=0.1)
+    assert found.loc["setting", "adjusted"] == pytest.approx(between_methods + between_strengths, abs=0.1)
+    assert (found["low"] < found["adjusted"]).all()
+    assert (found["adjusted"] < found["high"]).all()
+
+
+def test_variance_explained_of_nothing_and_of_everything():
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=(1, 3, 4, 200))
+    exact = np.broadcast_to(np.arange(3.0)[None, :, None, None], noise.shape)
+    found = analyses.variance_explained(frame_of({"noise": noise, "exact": exact})).set_index(["score", "predictor"])
+    assert found.loc[("noise", "setting"), "adjusted"] == pytest.approx(0, abs=0.02)
+    assert found.loc[("exact", "method"), "explained"] == pytest.approx(1)
+    assert found.loc[("exact", "setting"), "explained"] == pytest.approx(1)
+
+
+def beating(cubes, **options):
+    found = analyses.beats_random(frame_of(cubes), **options)
+    return {(row.metric, row.data): row for row in found.itertuples()}
+
+
+def test_a_setting_that_is_always_best_always_wins():
+    cube = np.broadcast_to(np.arange(12.0).reshape(1, 3, 4, 1), (2, 3, 4, 5))
+    found = beating({"a": cube, "b": cube**2})
+    assert [row.probability for row in found.values()] == [1, 1, 1, 1]
+
+
+def test_scores_of_pure_chance_win_half_the_time_and_tie_with_themselves():
+    """The random setting is the chosen one once in H times, which counts as equal: P = 1/H + (1 - 1/H)/2."""
+    rng = np.random.default_rng(0)
+    settings = 6
+    cubes = {name: rng.normal(size=(3, 2, 3, 400)) for name in "abcd"}
+    for row in beating(cubes, draws=40_000).values():
+        assert row.probability == pytest.approx((settings + 1) / (2 * settings), abs=0.01)
+        assert row.low < row.probability < row.high
+
+
+def test_planted_transfer_structure():
+    """Two data sets rank settings alike, a third in reverse: of the six ordered pairs two transfer, four never win
+    but by drawing the same setting."""
+    order = np.arange(10.0).reshape(2, 5, 1)
+    cube = np.stack([order, order, -order]) + np.zeros((3, 2, 5, 4))
+    found = beating({"mig": cube}, draws=40_000)
+    assert set(found) == {("same", "same"), ("same", "other")}
+    assert found["same", "same"].probability == 1
+    assert found["same", "other"].probability == pytest.approx(2 / 6 + 4 / 6 / 10, abs=0.01)
+    correlations = analyses.transfer(frame_of({"mig": cube})).set_index(["a", "b"])["correlation"]
+    assert correlations["data0", "data1"] == pytest.approx(1)
+    assert correlations["data0", "data2"] == pytest.approx(-1)
+
+
+def test_missing_runs_do_not_count():
+    cube = np.broadcast_to(np.arange(12.0).reshape(1, 3, 4, 1), (2, 3, 4, 5)).copy()
+    frame = frame_of({"a": cube})
+    holes = frame.drop(frame.index[[0, 17, 60]])
+    found = analyses.beats_random(holes)
+    assert (found["probability"] == 1).all()
+    assert (found["draws"] < 10_000).all()
+
+
+def test_agreement_is_scipys_and_permuted_scores_do_not_agree():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(2, 3, 4, 30))
+    cubes = {"a": a, "b": np.round(a + rng.normal(size=a.shape), 1), "c": rng.permutation(a.ravel()).reshape(a.shape)}
+    for kind, reference in (("spearman", stats.spearmanr), ("kendall", stats.kendalltau)):
+        found = analyses.agreement(frame_of(cubes), kind).set_index(["data", "a", "b"])
+        assert len(found) == 2 * 3
+        for (data, x, y), row in found.iterrows():
+            i = int(data[-1])
+            assert row["correlation"] == pytest.approx(reference(cubes[x][i].ravel(), cubes[y][i].ravel())[0], abs=1e-9)
+            assert row["low"] < row["correlation"] < row["high"]
+        chance = found.drop(("data0", "a", "b")).drop(("data1", "a", "b"))
+        assert (chance["correlation"].abs() < 0.2).all()
+
+
+@pytest.mark.parametrize("correlate", [spearman, kendall])
+def test_intervals_cover_as_often_as_they_say(correlate):
+    """Of normal pairs with correlation r, Spearman tends to 6/pi asin(r/2) and Kendall to 2/pi asin(r)."""
+    rng = np.random.default_rng(0)
+    r = 0.6
+    truth = 6 / np.pi * np.arcsin(r / 2) if correlate is spearman else 2 / np.pi * np.arcsin(r)
+    covered = 0
+    for trial in range(100):
+        x = rng.normal(size=(100, 2))
+        x[:, 1] = r * x[:, 0] + np.sqrt(1 - r * r) * x[:, 1]
+        _, low, high = correlate(x, seed=trial)
+        covered += low[0, 1] < truth < high[0, 1]
+    assert 87 <= covered <= 100
+
+
+def test_bootstrap_ranks_are_those_of_the_resample():
+    rng = np.random.default_rng(3)
+    x = np.round(rng.normal(size=(40, 3)), 1)  # with ties
+    _, low, high = spearman(x, resamples=500)
+    slow = []
+    for _ in range(500):
+        rows = rng.integers(40, size=40)
+        slow.append(stats.spearmanr(x[rows])[0])
+    expected = np.quantile(slow, [0.025, 0.975], axis=0)
+    off = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose(np.stack([low, high])[:, off], expected[:, off], atol=0.06)
+
+
+def test_columns_with_holes_use_the_rows_they_have():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 4))
+    x[:20, 2] = np.nan
+    x[:, 3] = np.nan
+    found, low, _ = spearman(x)
+    assert found[0, 1] == pytest.approx(stats.spearmanr(x[:, 0], x[:, 1])[0])
+    assert found[0, 2] == found[2, 0] == pytest.approx(stats.spearmanr(x[20:, 0], x[20:, 2])[0])
+    assert np.isnan(found[:, 3]).all()
+    assert np.isfinite(low[:3, :3][~np.eye(3, dtype=bool)]).all()
+
+
+def test_distribution_is_quantiles():
+    rng = np.random.default_rng(0)
+    cube = rng.normal(size=(2, 2, 3, 21))
+    found = analyses.distribution(frame_of({"mig": cube}), ("method", "strength")).set_index(["data", "method", "strength"])
+    assert len(found) == 12
+    row = found.loc[("data1", "method0", 2.0)]
+    np.testing.assert_allclose(row[["q25", "median", "q75"]].astype(float), np.quantile(cube[1, 0, 2], [0.25, 0.5, 0.75]))
+    assert row["low"] <= row["median"] <= row["high"]
+    assert row["runs"] == 21
+
+
+def test_the_interval_of_a_median_covers_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    groups = [np.sort(rng.normal(size=50)) for _ in range(400)]
+    low, high = median_bounds(groups).T
+    assert 0.90 < np.mean((low < 0) & (high > 0)) < 0.98
+
+
+def test_unsupervised_scores_are_set_against_metrics():
+    rng = np.random.default_rng(0)
+    good = rng.normal(size=(1, 2, 3, 50))
+    cubes = {"mig": good, "elbo": rng.normal(size=good.shape), "udr_lasso": np.exp(good), "udr_spearman": -good}
+    family = {"elbo": "label-free", "udr_lasso": "selection", "udr_spearman": "selection"}
+    frame = frame_of(cubes, family)
+    found = analyses.unsupervised(frame).set_index("unsupervised")["correlation"]
+    assert found["udr_lasso"] == pytest.approx(1)
+    assert found["udr_spearman"] == pytest.approx(-1)
+    assert abs(found["elbo"]) < 0.15
+    versions = analyses.udr_versions(frame).set_index("version")
+    assert versions.loc["udr_lasso", "correlation"] == pytest.approx(1)
+    assert versions.loc["udr_lasso", "cells"] == 2  # methods
+
+
+def test_more_partners_correlate_better():
+    """UDR_ij = quality_i + noise: with P partners the score is quality plus noise of variance falling with P."""
+    rng = np.random.default_rng(0)
+    quality = rng.normal(size=(1, 1, 4, 30))
+    frame = frame_of({"mig": quality})
+    runs = frame["run"].to_numpy().reshape(4, 30)
+    target = np.repeat(runs, 29, axis=1).ravel()
+    source = np.concatenate([np.delete(row, i) for row in runs for i in range(30)])
+    values = np.repeat(quality.reshape(4, 30), 29, axis=1).ravel() + 3 * rng.normal(size=target.size)
+    pairs = pd.DataFrame({"data": "data0", "target": target, "source": source, "value": values})
+    found = analyses.udr_partners(frame, pairs).set_index("partners")
+    assert list(found.index) == [5, 10, 15, 20, 25]
+    assert found["correlation"].is_monotonic_increasing
+    assert found["std"].iloc[0] > found["std"].iloc[-1]
+    exact = analyses.udr_partners(frame, pairs.assign(value=np.repeat(quality.reshape(4, 30), 29, axis=1).ravel()))
+    np.testing.assert_allclose(exact["correlation"], 1)
+
+
+def test_dynamics_are_set_against_means_over_their_seeds():
+    rng = np.random.default_rng(0)
+    cube = rng.normal(size=(1, 1, 8, 6)) + 5 * np.arange(8)[None, None, :, None]
+    frame = frame_of({"mig": cube, "noise": rng.normal(size=cube.shape)})
+    runs = frame["run"].to_numpy()[: cube.size].reshape(8, 6)
+    lines = [
+        ("data0", f"0-{k}", n, draw, " ".join(runs[k, draw : draw + n]), float(k))
+        for n, draws in ((3, 3), (6, 1))
+        for draw in range(draws)
+        for k in range(8)
+    ]
+    dynamics = pd.DataFrame(lines, columns=["data", "setting", "seeds", "draw", "runs", "value"])
+    found = analyses.dynamics_agreement(frame, dynamics).set_index(["score", "seeds"])
+    assert found.loc[("mig", 3), "correlation"] == pytest.approx(1)
+    assert found.loc[("mig", 3), "draws"] == 3
+    assert found.loc[("mig", 6), "settings"] == 8
+    assert abs(found.loc[("noise", 6), "correlation"]) < 0.9
+
+
+def test_polarised_counts_latents_that_are_off():
+    informative = np.full((1, 2, 1, 10), 10.0)
+    informative[0, 1, 0, :5] = 6
+    found = analyses.polarised(frame_of({"informative_latents": informative}, "label-free")).set_index("method")
+    assert list(found["off"]) == [0, 2]
+    assert list(found["runs_with_off"]) == [0, 0.5]
+    assert found.loc["method1", "low"] < 2 < found.loc["method1", "high"]
+
+
+def test_total_correlation_against_strength():
+    rng = np.random.default_rng(0)
+    mean = 10 + np.arange(3.0)[None, None, :, None] + 0.1 * rng.normal(size=(1, 2, 3, 20))
+    cubes = {"total_correlation_mean": mean, "total_correlation_sampled": 20 - mean}
+    found = analyses.total_correlation(frame_of(cubes, "label-free"))
+    medians = found.set_index(["representation", "method", "strength"])["median"].sort_index()
+    assert medians["mean", "method0"].is_monotonic_increasing
+    assert medians["sampled", "method0"].is_monotonic_decreasing
+    assert set(found[found["strength"] > 0]["mean_above_sampled"]) == {1.0}
+
+
+def test_metrics_with_several_properties_are_several_scores():
+    frame = frame_of({"dci": np.zeros((1, 1, 2, 3)), "mig": np.ones((1, 1, 2, 3))})
+    second = frame[frame["metric"] == "dci"].assign(property="compactness", value=2.0)
+    parts = frame[frame["metric"] == "mig"].assign(factor="x", value=np.nan)
+    table = scores(pd.concat([frame, second, parts]).assign(property=lambda f: f["property"].replace("", "modularity")))
+    assert table.names == ("dci modularity", "mig", "dci compactness")
+    assert table.values.tolist() == [[0, 1, 2]] * 6
+
+
+def test_too_little_is_said():
+    one = frame_of({"mig": np.zeros((1, 1, 1, 1))})
+    for function in (analyses.agreement, analyses.transfer, analyses.beats_random, analyses.polarised):
+        with pytest.raises(NotEnough, match="needs "):
+            function(one)
+
+
+def everything():
+    rng = np.random.default_rng(0)
+    family = dict.fromkeys(("elbo", "informative_latents"), "label-free")
+    family |= {f"total_correlation_{kind}": "label-free" for kind in ("mean", "sampled")}
+    family |= {"udr_lasso": "selection", "udr_spearman": "selection"}
+    return frame_of({name: rng.normal(size=(2, 2, 3, 6)) for name in ("mig", "sap", *family)}, family)
+
+
+@pytest.mark.parametrize("name", analyses.ANALYSES)
+def test_every_analysis_has_a_figure(name):
+    analysis = analyses.ANALYSES[name]
+    frame = everything()
+    runs = frame["run"].drop_duplicates()
+    extra = {
+        "pairs": pd.DataFrame({"data": "", "target": runs, "source": runs, "value": 1.0}),
+        "dynamics": pd.DataFrame({"data": "data0", "setting": "0-0", "seeds": 2, "draw": 0, "runs": runs, "value": 1.0}),
+    }
+    found = analysis.function(frame, *([extra[analysis.extra]] if analysis.extra else []))
+    figure = getattr(figures, analysis.figure)(found)
+    assert len(figure.axes) >= 1
+    figure.canvas.draw()

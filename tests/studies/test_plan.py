@@ -1,0 +1,134 @@
+"""Plans: the papers' counts, names that stay, and mistakes reported with their line."""
+
+import dataclasses
+
+import pytest
+
+from karenina.studies.folder import Folder
+from karenina.studies.parsing import parse
+from karenina.studies.plan import Point, data_options
+from karenina.studies.presets import PRESETS, SCALES, preset
+
+TEXT = "data = 'blobs'\nseeds = 2\n[methods.beta_vae]\nbeta = [1, 4]\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "models", "settings"),
+    [("locatello2019", 12_600, 36), ("duan2020", 5400, 36), ("holtz2022", 25 * 25, 25), ("carbonneau2022", 36 * 2, 36)],
+)
+def test_paper_scale_has_the_papers_numbers(name, models, settings):
+    points = preset(name, "paper").points
+    assert len(points) == len({point.hash for point in points}) == models
+    assert len({point.setting for point in points}) == settings
+
+
+def test_paper_scale_has_the_papers_strengths():
+    plan = preset("locatello2019", "paper")
+    strengths = {method: sorted({p.strength for p in plan.points if p.method == method}) for method, _ in plan.methods}
+    assert strengths == {  # seed paper, Table 3
+        "beta_vae": [1, 2, 4, 6, 8, 16],
+        "annealed_vae": [5, 10, 25, 50, 75, 100],
+        "factor_vae": [10, 20, 30, 40, 50, 100],
+        "dip_vae_i": [1, 2, 5, 10, 20, 50],
+        "dip_vae_ii": [1, 2, 5, 10, 20, 50],
+        "beta_tcvae": [1, 2, 4, 6, 8, 10],
+    }
+    assert {(p.steps, p.latents, p.batch, p.learning_rate) for p in plan.points} == {(300_000, 10, 64, 1e-4)}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_presets_name_things_that_exist_and_survive_their_file(name, scale):
+    plan = preset(name, scale)
+    assert parse(plan.to_toml()) == plan
+
+
+def test_a_model_keeps_its_name():
+    point = parse(TEXT).points[0]
+    assert point.hash == "eb972d4453c8060c"  # written into directories: changing it would orphan every study
+    assert Point.from_json(point.to_json()) == point
+    assert parse(TEXT.replace("[1, 4]", "[1.0, 4]")).points[0].hash == point.hash
+    assert parse(TEXT.replace("[1, 4]", "1")).points[0].hash == point.hash
+
+
+def test_more_seeds_and_strengths_keep_the_models_there_are():
+    few = {point.hash for point in parse(TEXT).points}
+    many = {point.hash for point in parse(TEXT.replace("= 2", "= 5").replace("[1, 4]", "[1, 2, 4]")).points}
+    assert len(few) == 4
+    assert len(many) == 15
+    assert few < many
+
+
+def test_settings_differ_in_all_but_data_and_seed():
+    plan = parse("data = ['blobs', 'dsprites']\nseeds = [3, 7]\nlatents = [2, 4]\n[methods.vae]\n[methods.pca]\n")
+    assert len(plan.points) == 16
+    assert len({point.setting for point in plan.points}) == 4
+    assert {point.seed for point in plan.points} == {3, 7}
+
+
+def test_several_lists_are_all_swept_and_the_first_is_the_strength():
+    plan = parse("data='blobs'\nseeds=1\n[methods.annealed_vae]\ngamma=10\nc_max=[5, 10]\niteration_threshold=[10, 20]")
+    assert [point.strength for point in plan.points] == [5, 5, 10, 10]
+    assert {point.parameter for point in plan.points} == {"c_max"}
+
+
+def test_data_options():
+    assert data_options("teapots:gap=exclude") == ("teapots", {"gap": "exclude"})
+    assert data_options("faces:size=64,grey=true") == ("faces", {"size": 64, "grey": True})
+    assert data_options("C:/pictures") == ("C:/pictures", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (TEXT.replace("seeds", "seed"), 2, "no key 'seed'; did you mean seeds?"),
+        (TEXT.replace("beta =", "bete ="), 4, "no parameter of beta_vae 'bete'; did you mean beta?"),
+        (TEXT.replace("methods.beta_vae", "methods.beta_vea"), 3, "did you mean beta_vae?"),
+        (TEXT + "[evaluation]\nmetrics = ['migg']", 6, "no metric 'migg'; did you mean mig?"),
+        (TEXT + "[evaluation]\nrow = 10", 6, "did you mean rows?"),
+        (TEXT + "[selection]\nudr = ['laso']", 6, "no version of UDR 'laso'"),
+        (TEXT.replace("'blobs'", "'blobz'"), 1, "did you mean blobs?"),
+        (TEXT.replace("'blobs'", "[]"), 1, "the grid is empty: data has no value"),
+        (TEXT.replace("= 2", "= 0"), 2, "the grid is empty: seeds has no value"),
+        (TEXT.replace("[1, 4]", "[]"), 4, "the grid is empty: beta has no value"),
+        (TEXT.replace("[1, 4]", "[1, 4, 1.0]"), 4, "beta has 1 twice"),
+        (TEXT.replace("= 2", "= [0, 0]"), 2, "seeds has 0 twice"),
+        (TEXT.replace("= 2", "= -1"), 2, "whole number, 0 or more; got -1"),
+        (TEXT.replace("[1, 4]", "[1, inf]"), 4, "finite"),
+        ("network = 'conv9'\n" + TEXT, 1, "no network 'conv9'"),
+        ("steps = 1.5\n" + TEXT, 1, "whole number"),
+        ("trace = 1\n" + TEXT, 1, "true or false"),
+        ("methods = 3\ndata = 'blobs'\nseeds = 1", 1, "[methods.beta_vae]"),
+    ],
+)
+def test_mistakes_are_named_with_their_line(text, line, message):
+    with pytest.raises(ValueError, match=rf"^my\.toml, line {line}: ") as raised:
+        parse(text, "my.toml")
+    assert message in str(raised.value)
+
+
+def test_what_is_missing_or_not_toml():
+    with pytest.raises(ValueError, match="seeds is missing"):
+        parse("data = 'blobs'\n[methods.vae]")
+    with pytest.raises(ValueError, match="not TOML.*line 1"):
+        parse("data = = 3\n")
+    with pytest.raises(ValueError, match="no preset 'x'; known: locatello2019"):
+        preset("x")
+    with pytest.raises(ValueError, match="no scale 'huge'"):
+        preset("duan2020", "huge")
+
+
+def test_a_directory_takes_a_larger_plan_but_not_another(tmp_path):
+    folder = Folder(tmp_path / "study")
+    plan = parse(TEXT)
+    folder.adopt(plan)
+    folder.adopt(plan.with_seeds(4))
+    assert len(folder.plan().points) == 8
+    with pytest.raises(ValueError, match="holds another study: 4 of its models"):
+        folder.adopt(plan)
+    rescored = dataclasses.replace(plan.with_seeds(4), evaluation=dataclasses.replace(plan.evaluation, rows=7))
+    folder.adopt(rescored)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(ValueError, match="not empty and not a study"):
+        Folder(tmp_path / "other").adopt(plan)
