@@ -96,6 +96,7 @@ def pair_information(first: Floats, second: Floats, neighbours: int) -> float:
 
 def _unit(column: Floats) -> Floats:
     """Centred with standard deviation 1, so that neither variable dominates the maximum norm."""
+    column = column / max(np.abs(column).max(), np.finfo(float).tiny)
     centred = column - column.mean()
     scale = centred.std()
     return centred / scale if scale > 0 else centred

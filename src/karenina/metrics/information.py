@@ -10,7 +10,8 @@ bins, so all five fall steeply with it (review 5.2); the plug-in estimate sees i
 (factor values - 1)(bins - 1) / 2n nats (use estimator="jackknife" when n is small). Values that lie exactly on bin
 edges, as whole-number codes can, go to the upper bin, so flipping the sign of such a code can move them.
 
-"Review" is Carbonneau et al. 2022, Measuring Disentanglement: A Review of Metrics.
+"Review" is Carbonneau et al. 2022, Measuring Disentanglement: A Review of Metrics; "the study" is Locatello et al. 2019,
+Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations.
 """
 
 from collections.abc import Sequence
@@ -147,8 +148,8 @@ def mig(
 ) -> Result:
     """Mutual information gap: is each factor in one code only? Compactness, in [0, 1], higher is better.
 
-    Chen et al. 2018, equation 6; review equation 3: per factor (I1 - I2) / H(factor) for the two codes with the most
-    information about it, then the mean over factors. Also called RMIG with labels (Do & Tran 2020).
+    Chen et al. 2018, equation 6; the study, appendix C; review equation 3: per factor (I1 - I2) / H(factor) for the two
+    codes with the most information about it, then the mean over factors. Also called RMIG with labels (Do & Tran 2020).
     codes (n, d), factors (n, k) -> per_factor (k,), matrix of information (k, d).
 
     normaliser="code" divides each information by H(code) before the gap, as the review's release does though its text
@@ -191,7 +192,7 @@ def mig_sup(
 ) -> Result:
     """MIG from the side of the codes: does each code tell of one factor only? Modularity, in [0, 1].
 
-    Li et al. 2020, section 4; review equation 6: per code the gap between its two largest I / H(factor), and the mean.
+    Li et al. 2020; review equation 6: per code the gap between its two largest I / H(factor), and the mean.
     codes (n, d), factors (n, k) -> per_code (d,), matrix of information (k, d).
 
     weight: "live" is the plain mean over codes that are not constant; "all" counts constant codes as 0 (the review's
@@ -233,7 +234,7 @@ def jemmig(
 ) -> Result:
     """Joint entropy minus mutual information gap: one code per factor, and nothing else in it. Holistic, in [0, 1].
 
-    Do & Tran 2020, section 3.2, scaled as in review equation 5: per factor, with z* its best code,
+    Do & Tran 2020, scaled as in review equation 5: per factor, with z* its best code,
     1 - (H(v, z*) - I1 + I2) / (H(v) + log bins), then the mean.
     codes (n, d), factors (n, k) -> per_factor (k,), matrix of information (k, d), details log_bins and joint_entropy.
 
@@ -274,7 +275,7 @@ def modularity(
 ) -> Result:
     """Modularity score: does each code have information about one factor only? In [0, 1].
 
-    Ridgeway & Mozer 2018, equation 2; review equation 7: per code 1 - sum over other factors of I^2 / (Imax^2 (k - 1)),
+    Ridgeway & Mozer 2018, section 3; review equation 7: per code 1 - sum over other factors of I^2 / (Imax^2 (k - 1)),
     then the mean. A code without information scores 0, and with one factor any informative code scores 1.
     codes (n, d), factors (n, k) -> per_code (d,), matrix of information (k, d).
 
@@ -316,7 +317,7 @@ def dcimig(
 ) -> Result:
     """DCI-style information gap: each factor's best code that is its own. Holistic, in [0, 1].
 
-    Sepliarskaia et al. 2019, section 4; review equation 8: per code the gap between its two largest informations, which
+    Sepliarskaia et al. 2019; review equation 8: per code the gap between its two largest informations, which
     is credited to the factor of the largest; per factor the best credited gap; their sum over that of the entropies.
     codes (n, d), factors (n, k) -> per_factor (k,) relative to each entropy, per_code gaps (d,), matrix (k, d).
 

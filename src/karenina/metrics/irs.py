@@ -1,4 +1,4 @@
-"""Interventional robustness score."""
+"""Interventional robustness score. "Review" and "the study" are those of karenina.metrics.information."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -30,8 +30,8 @@ def irs(
 ) -> Result:
     """Interventional robustness: does a code stay put while its factor is held and all others change? Holistic, <= 1.
 
-    Suter et al. 2019, section 4. Per code, the largest deviation from its mean; per factor and value of it, the largest
-    deviation (here a quantile) from the mean of the rows with that value, averaged over values. Their ratio is
+    Suter et al. 2019; review 4.2.4. Per code, the largest deviation from its mean; per factor and value of it, the
+    largest deviation (here a quantile) from the mean of the rows with that value, averaged over values. Their ratio is
     subtracted from 1; each code takes its best factor; the mean over codes is the score.
     codes (n, d), factors (n, k) -> per_code (d,), matrix (k, d), details "parents": the best factor of each code.
 

@@ -5,6 +5,7 @@ does not show that a representation is disentangled: independent noise scores 0.
 factorised. Constant codes are left out; with fewer than two live codes every score is 0.
 """
 
+import math
 import warnings
 
 import numpy as np
@@ -53,11 +54,13 @@ def gaussian_wasserstein_correlation(codes: ArrayLike, *, normalised: bool = Fal
     live = _live(codes)
     if live.shape[1] < 2:
         return Result(0.0)
-    scale = 2.0 ** np.frexp(np.abs(live).max())[1]  # exact, and keeps squares of huge or tiny codes in range
+    scale = math.ldexp(
+        1.0, math.frexp(np.abs(live).max())[1] - 1
+    )  # a power of two is exact, and keeps squares of huge or tiny codes in range
     covariance = np.cov(live / scale, rowvar=False)
     trace = float(np.trace(covariance))
     distance = max(0.0, 2 * trace - 2 * _trace_of_root(covariance))
-    return Result(distance / trace if normalised else distance * scale**2)
+    return Result(distance / trace if normalised else distance * scale * scale)
 
 
 def _trace_of_root(covariance: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Separated attribute predictability."""
+"""Separated attribute predictability. "Review" and "the study" are those of karenina.metrics.information."""
 
 from collections.abc import Sequence
 from typing import Literal
