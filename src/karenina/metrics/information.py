@@ -10,8 +10,8 @@ bins, so all five fall steeply with it (review 5.2); the plug-in estimate sees i
 (factor values - 1)(bins - 1) / 2n nats (use estimator="jackknife" when n is small). Values that lie exactly on bin
 edges, as whole-number codes can, go to the upper bin, so flipping the sign of such a code can move them.
 
-"Review" is Carbonneau et al. 2022, Measuring Disentanglement: A Review of Metrics; "the study" is Locatello et al. 2019,
-Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations.
+"Review" is Carbonneau et al. 2022, Measuring Disentanglement: A Review of Metrics; "the study" is Locatello et al.
+2019, Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations.
 """
 
 from collections.abc import Sequence
