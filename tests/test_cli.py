@@ -1,8 +1,10 @@
 """The command line as a user meets it: in a process of its own."""
 
+import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -72,3 +74,41 @@ def test_mistakes_are_one_line_and_exit_2(words, message, tmp_path):
     assert "Traceback" not in answer.stderr
     assert len(answer.stderr.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def codes_file(tmp_path):
+    rng = np.random.default_rng(0)
+    factors = rng.integers(4, size=(400, 2))
+    np.savez(tmp_path / "codes.npz", codes=factors + 0.1 * rng.normal(size=(400, 2)), factors=factors)
+    return tmp_path / "codes.npz"
+
+
+def test_score_prints_a_table_json_and_a_picture(codes_file, tmp_path):
+    table = run(
+        "score", codes_file, "--metrics", "mig,dci_lasso", "--plot", tmp_path / "p.png", "--csv", tmp_path / "t.csv"
+    )
+    assert table.returncode == 0, table.stderr
+    assert [line.split()[0] for line in table.stdout.splitlines()[1:3]] == ["mig", "dci_lasso"]
+    assert (tmp_path / "p.png").exists()
+    assert (tmp_path / "t.csv").exists()
+    answer = run("score", codes_file, "--metrics", "mig", "--repeats", 3, "--json")
+    scores = json.loads(answer.stdout)["scores"]
+    assert scores[0]["metric"] == "mig"
+    assert 0.9 < scores[0]["value"] <= 1
+    assert scores[0]["std"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--metrics", "migg"], "no metric 'migg'"),
+        (["--protocol", "x"], "no protocol 'x'"),
+        (["other.npy"], "no file 'other.npy'"),
+    ],
+)
+def test_score_mistakes(codes_file, words, message, tmp_path):
+    answer = run("score", codes_file, *words, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert message in answer.stderr
+    assert len(answer.stderr.strip().splitlines()) == 1

@@ -1,1 +1,52 @@
+"""Metrics of disentanglement: pure functions of codes (n, d) and factors (n, k).
 
+`karenina.metrics.mig(codes, factors)` and so on each give a result with `value` (also `float(result)`), and where they
+exist `per_factor`, `per_code` and `matrix`. `karenina.score` computes them all. `METRICS` says what each measures.
+"""
+
+from karenina.metrics._result import Result
+from karenina.metrics.dci import DCI, dci, dci_from_importance
+from karenina.metrics.explicitness import explicitness
+from karenina.metrics.files import read_codes
+from karenina.metrics.information import dcimig, jemmig, mig, mig_sup, modularity
+from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
+from karenina.metrics.irs import irs
+from karenina.metrics.label_free import (
+    gaussian_total_correlation,
+    gaussian_wasserstein_correlation,
+    mutual_information,
+)
+from karenina.metrics.plots import hinton, plot_scores
+from karenina.metrics.registry import METRICS, PROTOCOLS, Metric
+from karenina.metrics.sap import sap
+from karenina.metrics.scoring import score
+from karenina.metrics.table import Table
+
+__all__ = [
+    "DCI",
+    "METRICS",
+    "PROTOCOLS",
+    "Metric",
+    "Result",
+    "Table",
+    "dci",
+    "dci_from_importance",
+    "dcimig",
+    "explicitness",
+    "gaussian_total_correlation",
+    "gaussian_wasserstein_correlation",
+    "hinton",
+    "irs",
+    "jemmig",
+    "mig",
+    "mig_sup",
+    "modularity",
+    "mutual_information",
+    "plot_scores",
+    "read_codes",
+    "sap",
+    "score",
+    "z_diff",
+    "z_max_variance",
+    "z_min_variance",
+]

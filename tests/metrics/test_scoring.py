@@ -1,0 +1,181 @@
+"""karenina.score: one table of everything."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import karenina
+from karenina.metrics import METRICS
+from karenina.metrics.plots import plot_scores
+
+TREES = {"dci_forest", "dci_boosted", "aligned_dci"}
+QUICK = [name for name in METRICS if name not in TREES]
+REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+
+
+@pytest.fixture(scope="module")
+def perfect():
+    rng = np.random.default_rng(0)
+    factors = rng.integers(5, size=(1500, 3))
+    return factors + 0.01 * rng.normal(size=factors.shape), factors
+
+
+def test_every_metric_alone_gives_what_the_table_says(perfect):
+    table = karenina.score(*perfect, metrics=QUICK)
+    assert list(table) == QUICK
+    for name in QUICK:
+        metric = METRICS[name]
+        if metric.tables:
+            public = getattr(karenina.metrics, name.removesuffix("_weighted"))
+        else:
+            public = metric.function()
+        more = {"seed": 0} if metric.random else {}
+        alone = public(perfect[0], **metric.ours) if metric.codes_only else public(*perfect, **more, **metric.ours)
+        assert float(alone) == pytest.approx(float(table[name]), abs=1e-12), name
+
+
+def test_perfect_codes_score_high_on_every_property(perfect):
+    frame = karenina.score(*perfect, metrics=QUICK).frame
+    scored = frame[frame.family != "label-free"].set_index("metric").value
+    # SAP is a difference of accuracies of linear classifiers, and jemmig also asks that codes carry nothing else.
+    assert (scored.drop(["sap", "jemmig"]) > 0.85).all(), scored
+    assert set(frame.property) == {"modularity", "compactness", "explicitness", "holistic", "independence"}
+
+
+def test_shuffled_codes_score_low(perfect):
+    codes, factors = perfect
+    frame = karenina.score(np.random.default_rng(1).permutation(codes), factors, metrics=QUICK).frame
+    scored = frame[frame.family == "information"].set_index("metric").value
+    assert (scored.drop(["modularity", "jemmig"]) < 0.1).all(), scored
+
+
+def test_repeats_give_the_error_of_the_value():
+    # The spread over half-samples should be that of the estimate over fresh data sets.
+    def draw(seed):
+        rng = np.random.default_rng(seed)
+        factors = rng.integers(4, size=(400, 2))
+        return factors + rng.normal(size=factors.shape), factors
+
+    fresh = np.std([karenina.score(*draw(seed), metrics="mig")["mig"].value for seed in range(60)], ddof=1)
+    stds = [karenina.score(*draw(seed), metrics="mig", repeats=20).rows[0].std for seed in range(10)]
+    assert 0.6 < np.mean(stds) / fresh < 1.6
+    once = karenina.score(*draw(0), metrics="mig")
+    assert np.isnan(once.rows[0].std)
+    assert once["mig"].value == karenina.score(*draw(0), metrics="mig", repeats=3)["mig"].value
+
+
+def test_same_seed_same_table(perfect):
+    first, second = (karenina.score(*perfect, metrics=QUICK, seed=7, repeats=2) for _ in range(2))
+    assert [(row.value, row.std) for row in first.rows] == [(row.value, row.std) for row in second.rows]
+
+
+def test_table_as_text_html_json_csv_and_picture(perfect, tmp_path):
+    codes, factors = perfect
+    table = karenina.score(codes, factors, metrics=["mig", "dci_lasso", "irs"], factor_names=["<b>", "size", "x"])
+    assert "compactness" in str(table)
+    assert table._repr_html_().count("<tr>") == 1 + len(table.rows)
+    loaded = json.loads(table.to_json(tmp_path / "t.json"))
+    assert loaded == json.loads((tmp_path / "t.json").read_text())
+    assert loaded["details"]["mig"]["value"] == table["mig"].value
+    assert table.to_csv().splitlines()[0] == "metric,family,property,value,std,seconds,note"
+    assert set(table.per_factor.factor) == {"<b>", "size", "x"}
+    plot_scores(table, tmp_path / "t.png")
+    assert (tmp_path / "t.png").stat().st_size > 10_000
+    with pytest.raises(KeyError, match="'sap' was not computed"):
+        table["sap"]
+
+
+def test_a_metric_that_cannot_be_computed_says_so_and_the_rest_go_on():
+    rng = np.random.default_rng(0)
+    factors = rng.uniform(size=(60, 8))  # no combination of seven other factors occurs twice
+    table = karenina.score(factors, factors, metrics=["z_max_variance", "mig"])
+    first, second = table.rows
+    assert np.isnan(first.value)
+    assert first.note
+    assert second.value > 0.2
+    json.loads(table.to_json())
+
+
+@pytest.mark.filterwarnings("ignore:dropped constant factors")
+def test_constant_factors_and_dead_codes_keep_their_places(perfect):
+    codes, factors = perfect
+    wide = np.column_stack([codes[:, 0], np.zeros(len(codes)), codes[:, 1:]])
+    more = np.column_stack([factors[:, :1], np.ones(len(factors)), factors[:, 1:]])
+    table = karenina.score(wide, more, metrics=["mig", "dci_lasso", "irs", "sap"])
+    assert table["mig"].per_factor.shape == (4,)
+    assert np.isnan(table["mig"].per_factor[1])
+    assert table["mig"].matrix.shape == (4, 4)
+    assert table["mig"].value == pytest.approx(karenina.score(codes, factors, metrics="mig")["mig"].value)
+    with pytest.warns(UserWarning, match="dropped constant factors: factor 1"):
+        karenina.score(wide, more, metrics="mig")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"metrics": "migg"}, "no metric 'migg'; there are z_diff"),
+        ({"metrics": []}, "no metric asked for"),
+        ({"protocol": "mine"}, "no protocol 'mine'"),
+        ({"protocol": "locatello", "metrics": "mig_sup"}, "the protocol locatello has no mig_sup"),
+        ({"repeats": 0}, "repeats must be a whole number"),
+        ({"factor_names": ["a"]}, "1 factor names for 3 factors"),
+        ({"continuous": [True]}, "continuous must be"),
+    ],
+)
+def test_bad_arguments(perfect, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        karenina.score(*perfect, **arguments)
+
+
+def test_bad_arrays(perfect):
+    codes, factors = perfect
+    spoilt = codes.copy()
+    spoilt[3, 1] = np.nan
+    with pytest.raises(ValueError, match="codes of shape .* has nan at row 3, column 1"):
+        karenina.score(spoilt, factors)
+    with pytest.raises(ValueError, match="1499 rows"):
+        karenina.score(codes[1:], factors)
+    with pytest.raises(ValueError, match="every factor is constant"):
+        karenina.score(codes, np.zeros((len(codes), 2)))
+    with pytest.raises(ValueError, match="needs the factors"):
+        karenina.score(codes)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1000))
+def test_order_sign_and_scale_of_codes_do_not_matter(seed):
+    rng = np.random.default_rng(seed)
+    factors = rng.integers(4, size=(300, 3))
+    codes = np.column_stack([factors + 0.3 * rng.normal(size=factors.shape), rng.normal(size=300)])
+    order = rng.permutation(4)
+    moved = (codes * rng.uniform(0.5, 20, size=4) + rng.normal(size=4))[:, order]
+    names = ["mig", "mig_sup", "jemmig", "modularity", "dcimig", "irs", "dci_lasso"]
+    before, after = (karenina.score(z, factors, metrics=names) for z in (codes, moved))
+    for one, other in zip(before.rows, after.rows):
+        assert one.value == pytest.approx(other.value, abs=1e-6 if "dci" in one.metric else 1e-9), one.metric
+
+
+@pytest.mark.skipif(not REFERENCE.exists(), reason="the folder of reference numbers is not beside the project")
+@pytest.mark.parametrize("case", ["identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random"])
+def test_protocol_locatello_agrees_with_the_released_library(case):
+    arrays = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]
+    with np.load(REFERENCE / "factors.npz") as file:
+        factors = file["factors_train"]
+    with np.load(REFERENCE / f"codes_{case}.npz") as file:
+        codes = file["codes_train"]
+    names = ["z_diff", "z_min_variance", "irs", "sap", "mig", "modularity", "explicitness"]
+    table = karenina.score(codes, factors, protocol="locatello", metrics=names)
+    assert table["mig"].value == pytest.approx(arrays["mig"]["result"]["discrete_mig"], abs=1e-9)
+    modular = arrays["modularity_explicitness"]["result"]
+    assert table["modularity"].value == pytest.approx(modular["modularity_score"], abs=1e-9)
+    assert table["explicitness"].value == pytest.approx(modular["explicitness_score_test"], abs=0.02)
+    assert table["irs"].value == pytest.approx(arrays["irs"]["result"]["IRS"], abs=1e-9)
+    assert table["sap"].value == pytest.approx(arrays["sap_discrete"]["result"]["SAP_score"], abs=0.02)
+    sampled = json.loads((REFERENCE / "disentanglement_lib_sampling.json").read_text())[case]
+    for name, key in [("z_diff", "beta_vae_study_10000_5000"), ("z_min_variance", "factor_vae_study_10000_5000")]:
+        if key in sampled:
+            assert table[name].value == pytest.approx(sampled[key]["result"]["eval_accuracy"], abs=0.03), name
