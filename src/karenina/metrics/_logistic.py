@@ -29,26 +29,30 @@ def _symmetric(upper: Array, pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
     return full
 
 
-def softmax(scores: Array) -> Array:
-    """Rows of class probabilities."""
-    shifted = scores - scores.max(axis=1, keepdims=True)
-    np.exp(shifted, out=shifted)
-    shifted /= shifted.sum(axis=1, keepdims=True)
-    return shifted
-
-
-def _cross_entropy(scores: Array, y: NDArray[np.int64]) -> float:
+def softmax(scores: Array) -> tuple[Array, Array]:
+    """Rows of class probabilities (n, classes), and the log of each row's sum of exponentials (n,)."""
     top = scores.max(axis=1)
-    return float((np.log(np.exp(scores - top[:, None]).sum(axis=1)) + top - scores[np.arange(len(y)), y]).sum())
+    p = np.exp(scores - top[:, None])
+    total = p.sum(axis=1)
+    p /= total[:, None]
+    return p, np.log(total) + top
 
 
 def multinomial(
-    x: Array, y: NDArray[np.int64], classes: int, *, c: float = 1.0, steps: int = 100, tolerance: float = 1e-6
+    x: Array,
+    y: NDArray[np.int64],
+    classes: int,
+    *,
+    weights: Array | None = None,
+    c: float = 1.0,
+    steps: int = 100,
+    tolerance: float = 1e-5,
 ) -> Array:
     """Weights (d + 1, classes), the intercept last, of the softmax regression of labels 0..classes-1 on x (n, d).
 
-    Newton's method with conjugate gradients inside, preconditioned by each class's own block of the Hessian. Stops when
-    no entry of the gradient of the mean loss exceeds `tolerance` (scikit-learn: 1e-4).
+    weights: (n,), how much each row counts. Newton's method with conjugate gradients inside, preconditioned by each
+    class's own block of the Hessian. Stops when no entry of the gradient of the mean loss exceeds `tolerance`
+    (scikit-learn: 1e-4).
     """
     n = len(x)
     ones = _with_ones(x)
@@ -56,51 +60,68 @@ def multinomial(
     products, pairs = _products(ones)
     penalty = np.full((d, 1), 1 / c)
     penalty[-1] = 0.0
-    onehot = np.zeros((n, classes))
-    onehot[np.arange(n), y] = 1.0
-    w = np.zeros((d, classes))
-    scores = np.zeros((n, classes))
-    loss = n * np.log(classes)
+    count = np.ones(n) if weights is None else weights
+    wanted = np.zeros((d, classes))
+    np.add.at(wanted.T, y, count[:, None] * ones)
+    rows = np.arange(n)
+    w, scores = np.zeros((d, classes)), np.zeros((n, classes))
+    p, log_total = softmax(scores)
+    loss = float(count @ (log_total - scores[rows, y]))
     for _ in range(steps):
-        p = softmax(scores)
-        gradient = ones.T @ (p - onehot) + penalty * w
+        p *= count[:, None]
+        gradient = ones.T @ p - wanted + penalty * w
         size = np.abs(gradient).max() / n
         if size < tolerance:
             break
-        blocks = _symmetric(((p * (1 - p)).T @ products), pairs, d)
+        blocks = _symmetric((p * (1 - p / count[:, None])).T @ products, pairs, d)
         blocks += np.diag(penalty[:, 0]) + 1e-8 * n * np.eye(d)  # the shift of all intercepts together is free
-        step = _conjugate(ones, p, penalty, np.linalg.inv(blocks), gradient, min(0.1, np.sqrt(size)))
+        step = _conjugate(ones, p, count, penalty, np.linalg.inv(blocks), gradient, min(0.1, np.sqrt(size)))
         towards = ones @ step
         slope = float((gradient * step).sum())
         length = 1.0
         for _ in range(30):
-            trial = w + length * step
-            new = _cross_entropy(scores + length * towards, y) + float((penalty * trial**2).sum()) / 2
+            trial, moved = w + length * step, scores + length * towards
+            p, log_total = softmax(moved)
+            new = float(count @ (log_total - moved[rows, y])) + float((penalty * trial**2).sum()) / 2
             if new <= loss + 1e-4 * length * slope:
                 break
             length /= 2
         else:
             break  # no descent is left above rounding
-        w, scores, loss = trial, scores + length * towards, new
+        w, scores, loss = trial, moved, new
     return w
 
 
 def _conjugate(
-    ones: Array, p: Array, penalty: Array, inverse: NDArray[np.floating], gradient: Array, tolerance: float
+    ones: Array,
+    p: Array,
+    count: Array,
+    penalty: Array,
+    inverse: NDArray[np.floating],
+    gradient: Array,
+    tolerance: float,
 ) -> Array:
-    """The Newton step -H^-1 gradient, to a relative residual of `tolerance`."""
+    """The Newton step -H^-1 gradient, to a relative residual of `tolerance`.
+
+    Products with H are in single precision: an inexact step costs at most another step, and it halves the time.
+    """
+    x, q, share = ones.astype(np.float32), p.astype(np.float32), (p / count[:, None]).astype(np.float32)
     step = np.zeros_like(gradient)
     residual = -gradient
     goal = tolerance * np.linalg.norm(residual)
     direction = solved = np.einsum("kij,jk->ik", inverse, residual)
     inner = float((residual * solved).sum())
-    for _ in range(4 * gradient.size):
+    for _ in range(gradient.size):
         if np.linalg.norm(residual) <= goal:
             break
-        a = p * (ones @ direction)
-        a -= p * a.sum(axis=1, keepdims=True)
-        curved = ones.T @ a + penalty * direction
-        length = inner / float((direction * curved).sum())
+        a = x @ direction.astype(np.float32)
+        a -= np.einsum("nk,nk->n", a, share)[:, None]
+        a *= q
+        curved = (x.T @ a).astype(np.float64) + penalty * direction
+        bend = float((direction * curved).sum())
+        if bend <= 0:  # rounding, along directions in which the loss is flat
+            break
+        length = inner / bend
         step = step + length * direction
         residual = residual - length * curved
         solved = np.einsum("kij,jk->ik", inverse, residual)
@@ -110,34 +131,33 @@ def _conjugate(
 
 
 def one_vs_rest(
-    x: Array, targets: Array, weights: Array, *, c: float = 1.0, steps: int = 50, tolerance: float = 1e-6
+    x: Array, y: NDArray[np.int64], weights: Array, *, c: float = 1.0, steps: int = 50, tolerance: float = 1e-5
 ) -> Array:
-    """Weights (d + 1, m), the intercept last, of m two-class regressions that share x (n, d).
+    """Weights (d + 1, classes), the intercept last, of one two-class regression per class, this class against the rest.
 
-    targets: (n, m) of 0 and 1. weights: (2, m), how much a row of class 0 and of class 1 counts. The Hessians of all m
-    problems come from one matrix product.
+    y: (n,) labels 0..classes-1. weights: (2, classes), how much a row of the rest and of the class counts. The Hessians
+    of all problems come from one matrix product.
     """
-    n, m = targets.shape
+    n = len(x)
     ones = _with_ones(x)
     d = ones.shape[1]
     products, pairs = _products(ones)
     penalty = np.full((d, 1), 1 / c)
     penalty[-1] = 0.0
-    sample = np.where(targets > 0, weights[1], weights[0])
-    sign = 1 - 2 * targets
-    w = np.zeros((d, m))
-    scores = np.zeros((n, m))
-    loss = sample.sum(axis=0) * np.log(2)
-    todo = np.arange(m)
+    todo = np.arange(weights.shape[1])
+    own = y[:, None] == todo
+    sample = np.where(own, weights[1], weights[0])
+    w, scores = np.zeros((d, len(todo))), np.zeros((n, len(todo)))
+    loss = np.full(len(todo), np.inf)
     for _ in range(steps):
         p = 1 / (1 + np.exp(-scores))
-        gradient = ones.T @ (sample * (p - targets)) + penalty * w[:, todo]
+        gradient = ones.T @ (sample * (p - own)) + penalty * w[:, todo]
         going = np.abs(gradient).max(axis=0) > tolerance * n
         if not going.any():
             break
         if not going.all():
-            todo, sample, sign, targets = todo[going], sample[:, going], sign[:, going], targets[:, going]
-            scores, p, gradient, loss = scores[:, going], p[:, going], gradient[:, going], loss[going]
+            todo, own, sample, scores = todo[going], own[:, going], sample[:, going], scores[:, going]
+            p, gradient, loss = p[:, going], gradient[:, going], loss[going]
         hessian = _symmetric((sample * p * (1 - p)).T @ products, pairs, d)
         hessian += np.diag(penalty[:, 0]) + 1e-10 * n * np.eye(d)
         step = -np.linalg.solve(hessian, gradient.T[:, :, None])[:, :, 0].T
@@ -145,12 +165,16 @@ def one_vs_rest(
         slope = (gradient * step).sum(axis=0)
         length = np.ones(len(todo))
         for _ in range(30):
-            trial = w[:, todo] + length * step
-            moved = scores + length * towards
-            new = (sample * np.logaddexp(0, sign * moved)).sum(axis=0) + (penalty * trial**2).sum(axis=0) / 2
-            short = new > loss + 1e-4 * length * slope + 1e-12 * np.abs(loss)
+            trial, moved = w[:, todo] + length * step, scores + length * towards
+            new = (sample * _softplus(np.where(own, -moved, moved))).sum(axis=0) + (penalty * trial**2).sum(axis=0) / 2
+            short = new > loss + 1e-4 * length * slope + 1e-12 * np.abs(new)
             if not short.any():
                 break
             length = np.where(short, length / 2, length)
         w[:, todo], scores, loss = trial, moved, new
     return w
+
+
+def _softplus(a: Array) -> Array:
+    """log(1 + exp(a)) without overflow."""
+    return np.maximum(a, 0) + np.log1p(np.exp(-np.abs(a)))

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from karenina.metrics import _lasso
 from karenina.metrics._columns import scale_of
 from karenina.metrics._ensembles import Sorted, boost, choose, forest
-from karenina.metrics._inputs import Inputs, check
+from karenina.metrics._inputs import Inputs
+from karenina.metrics._rows import Rows, split
 
 Array = NDArray[np.float64]
 MEASURES = ("accuracy", "explicitness", "nrmse")
@@ -124,7 +125,7 @@ def dci(
     if not shares or not all(0 < share <= 1 for share in shares):
         raise ValueError(f"max_features is {max_features!r}, expected shares of the codes, above 0 and up to 1")
     rng = np.random.default_rng(seed)
-    inputs, train, test = _split(codes, factors, test_codes, test_factors, test_fraction, continuous, rng)
+    inputs, train, test = split(codes, factors, test_codes, test_factors, test_fraction, continuous, rng)
     options: dict[str, Any] = {"scale": scale, "alphas": alphas, "folds": folds, "backend": backend}
     options |= {"depths": sorted(int(depth) for depth in depths), "max_features": shares}
     importance, predicted, chosen = MODELS[model](inputs, train, test, options, rng)
@@ -186,39 +187,7 @@ def _known(name: str, given: Any, choices: Any) -> None:
         raise ValueError(f"{name} is {given!r}, expected one of {', '.join(repr(choice) for choice in choices)}")
 
 
-def _split(
-    codes: ArrayLike,
-    factors: ArrayLike,
-    test_codes: ArrayLike | None,
-    test_factors: ArrayLike | None,
-    fraction: float,
-    continuous: bool | Sequence[bool] | None,
-    rng: np.random.Generator,
-) -> tuple[Inputs, NDArray[np.int64], NDArray[np.int64]]:
-    """All rows checked together, and which of them train and test, each in random order."""
-    if (test_codes is None) != (test_factors is None):
-        raise ValueError("give both test_codes and test_factors, or neither")
-    if test_codes is not None and test_factors is not None:
-        size = len(check(codes, factors, continuous, least=4).codes)
-        parts: list[NDArray[Any]] = [np.asarray(a) for a in (codes, test_codes, factors, test_factors)]
-        parts = [a[:, None] if a.ndim == 1 else a for a in parts]
-        for name, one, two in (("codes", parts[0], parts[1]), ("factors", parts[2], parts[3])):
-            if two.ndim != 2 or one.shape[1] != two.shape[1]:
-                raise ValueError(f"test_{name} has shape {two.shape}, expected (m, {one.shape[1]}) as {name}")
-        inputs = check(np.vstack(parts[:2]), np.vstack(parts[2:]), continuous)
-        return inputs, rng.permutation(size), np.arange(size, len(inputs.codes))
-    if not 0 < fraction < 1:
-        raise ValueError(f"test_fraction is {fraction}, expected a number between 0 and 1")
-    inputs = check(codes, factors, continuous, least=6)
-    n = len(inputs.codes)
-    order = rng.permutation(n)
-    held = min(max(1, round(n * fraction)), n - 4)
-    return inputs, order[held:], order[:held]
-
-
-def _quality(
-    measure: str, column: Array, train: NDArray[np.int64], test: NDArray[np.int64], predicted: Array, guess_error: float
-) -> float:
+def _quality(measure: str, column: Array, train: Rows, test: Rows, predicted: Array, guess_error: float) -> float:
     truth = column[test]
     if measure == "accuracy":
         shared = np.isin(truth, column[train])
@@ -230,7 +199,6 @@ def _quality(
     return max(0.0, 1 - error / (column.max() - column.min()) ** 2 / guess_error)
 
 
-Rows = NDArray[np.int64]
 Fitted = tuple[Array, Array, dict[str, Any]]
 
 
