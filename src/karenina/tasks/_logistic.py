@@ -21,7 +21,8 @@ PENALTIES = np.logspace(-4, 4, 10)
 FOLDS = 5
 STEPS = 100
 FEW = 200  # rows up to which scikit-learn does the work
-BLOCK = 2000  # rows at a time, so that the scores stay in the cache
+BLOCK = 1000  # rows at a time, so that the scores stay in the cache
+NO_OVERFLOW = 100.0  # scores within this need no shift before the exponential
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +81,18 @@ def _path(x: Array, y: Labels, classes: int, penalties: Array, start: Array | No
     from scipy.optimize import minimize
 
     shape = (classes if classes > 2 else 1, x.shape[1])
-    blocks = [(x[i : i + BLOCK], y[i : i + BLOCK]) for i in range(0, len(x), BLOCK)]
     part = _multinomial if classes > 2 else _binary
+    blocks = [(x[i : i + BLOCK], y[i : i + BLOCK]) for i in range(0, len(x), BLOCK)]
+    longest = np.sqrt((x**2).sum(axis=1).max())
+    own = np.zeros(shape)  # the sum of each class's own rows
+    np.add.at(own, y if classes > 2 else np.zeros_like(y), x if classes > 2 else y[:, None] * x)
 
     def objective(flat: Array, ridge: float) -> tuple[float, Array]:
         w = flat.reshape(shape)
-        loss, gradient = 0.0, np.zeros(shape)
+        small = longest * np.sqrt((w**2).sum(axis=1).max()) < NO_OVERFLOW
+        loss, gradient = 0.0, -own
         for rows, labels in blocks:
-            more, slope = part(w, rows, labels)
+            more, slope = part(w, rows, labels, small)
             loss += more
             gradient += slope
         gradient /= len(x)
@@ -104,21 +109,18 @@ def _path(x: Array, y: Labels, classes: int, penalties: Array, start: Array | No
     return path
 
 
-def _multinomial(w: Array, x: Array, y: Labels) -> tuple[float, Array]:
-    """The cross-entropy summed over rows, and its gradient. Scores are (classes, n): reductions run along rows."""
-    own = y, np.arange(len(y))
+def _multinomial(w: Array, x: Array, y: Labels, small: bool) -> tuple[float, Array]:
+    """The cross-entropy summed over rows, and sum_i p_i x_i. Scores are (classes, n), so that sums run along rows."""
     p = w @ x.T
-    p -= p.max(axis=0)
-    hit = p[own].sum()
+    if not small:
+        p -= p.max(axis=0)
+    hit = p[y, np.arange(len(y))].sum()
     np.exp(p, out=p)
     total = p.sum(axis=0)
-    p /= total
-    p[own] -= 1
-    return float(np.log(total).sum() - hit), p @ x
+    return float(np.log(total).sum() - hit), p @ (x / total[:, None])
 
 
-def _binary(w: Array, x: Array, y: Labels) -> tuple[float, Array]:
+def _binary(w: Array, x: Array, y: Labels, small: bool) -> tuple[float, Array]:
     score = x @ w[0]
     loss = np.logaddexp(0, score) - y * score
-    p = np.exp(-np.logaddexp(0, -score))
-    return float(loss.sum()), ((p - y) @ x)[None]
+    return float(loss.sum()), (np.exp(-np.logaddexp(0, -score)) @ x)[None]

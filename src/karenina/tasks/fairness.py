@@ -18,7 +18,9 @@ from karenina.tasks.downstream import boosted_labels
 Labels = NDArray[np.int64]
 Sampler = Callable[[Array], ArrayLike]
 
-SPLITS = 10
+# How often rows are divided to tell unfairness from chance, and into how many parts.
+DIVISIONS = 4
+PARTS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +100,9 @@ def fairness(
     `downstream`).
 
     Divided rows differ by chance alone, and total variation counts that as unfairness (0.16 for 40 labels and 250
-    rows a value). So there the set of labels that a value favours is found on one half of the rows and its excess
-    measured on the other half, averaged over ten divisions: independent predictions get 0 on average, and differences
-    too small to find are missed. correct=False gives the plain distance. Values of fewer than two rows do not count.
+    rows a value). So there the set of labels that a value favours is found on four fifths of the rows and its excess
+    measured on the fifth, each fifth in turn: independent predictions get 0 on average, and differences too small to
+    find are missed. correct=False gives the plain distance. Values of fewer than two rows do not count.
 
     Continuous factors are cut into `bins` of equally many rows; an intervention sets them to a bin's median.
 
@@ -128,7 +130,7 @@ def fairness(
         guess = boosted_labels(data.codes[learn], labels[learn, i], asked, rng)
         for j, part, value in groups:
             if i != j:
-                estimate = _plain if sampler is not None or not correct else _halved
+                estimate = _plain if sampler is not None or not correct else _excess
                 mean[i, j], most[i, j] = estimate(guess[part], value, rng)
     return Fairness(mean, most, sampler is not None)
 
@@ -166,22 +168,24 @@ def _plain(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tupl
     return total_variation(_counts(_numbered(guess), _numbered(value)))
 
 
-def _halved(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tuple[float, float]:
-    """Total variation is the largest excess of any set of labels: choose the set on one half, weigh it on the other."""
+def _excess(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tuple[float, float]:
+    """Total variation is the largest excess of any set of labels: choose the set on some rows, weigh it on others."""
     guess, value = _numbered(guess), _numbered(value)
-    whole_table = _counts(guess, value)
-    weight = whole_table.sum(axis=0)
+    table = _counts(guess, value)
+    weight = table.sum(axis=0)
     enough = weight >= 2
     if not enough.any():
         return np.nan, np.nan
     distance = np.zeros(len(weight))
-    for _ in range(SPLITS):
+    for _ in range(DIVISIONS):
         order = rng.permutation(len(guess))
-        half = order[np.argsort(value[order], kind="stable")][::2]  # by value, so that both halves hold every value
-        first = _counts(guess[half], value[half], whole_table.shape)
-        one, two = _gaps(first), _gaps(whole_table - first)
-        distance += ((np.sign(one) * two).sum(axis=0) + (np.sign(two) * one).sum(axis=0)) / 4
-    distance = distance[enough] / SPLITS
+        order = order[np.argsort(value[order], kind="stable")]  # by value, so that every part holds every value
+        for part in range(PARTS):
+            rest = order[part::PARTS]
+            weighed = _counts(guess[rest], value[rest], table.shape)
+            favoured = np.sign(_gaps(table - weighed))
+            distance += (favoured * _gaps(weighed)).sum(axis=0) / 2 * weighed.sum(axis=0)
+    distance = distance[enough] / (DIVISIONS * weight[enough])
     mean = float((distance * weight[enough]).sum() / weight[enough].sum())
     return max(mean, 0.0), max(float(distance.max()), 0.0)
 

@@ -65,7 +65,7 @@ def _probabilities(regime: Noise, k: int) -> Array:
         published = REGIMES[int(regime)]  # type: ignore[arg-type]
         return np.array(published if k == 5 else (published[0],) * k)
     p = np.asarray(regime, np.float64)
-    if p.shape not in [(), (k,)] or not ((p >= 0) & (p <= 1)).all():
+    if isinstance(regime, bool) or p.shape not in [(), (k,)] or not ((p >= 0) & (p <= 1)).all():
         raise ValueError(f"regime must be 1, 2, 3, a probability or {k} of them, got {regime!r}")
     return np.broadcast_to(p, (k,))
 
