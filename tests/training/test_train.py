@@ -246,6 +246,8 @@ def test_newer_format_and_strange_files(tmp_path: Path) -> None:
     refused({"config": {}}, "expected a config with the keys")
     refused({"config": {**good["config"], "network": "os.system"}}, "no network 'os.system'")
     refused({"config": {**good["config"], "latents": 10**12}}, "does not hold the network")
+    refused({"config": {**good["config"], "latents": 10**30}}, "does not hold the network")
+    refused({"config": {**good["config"], "image_shape": [10**9, 10**9, 10**9]}}, "does not hold the network")
     refused({"config": {**good["config"], "latents": "3"}}, "latents must be a whole number")
     refused({"config": {**good["config"], "image_shape": [1, 16]}}, "image_shape should be three")
     file.write_text("not json")
@@ -286,6 +288,8 @@ def test_objective_of_ones_own(tmp_path: Path) -> None:
     assert open(tmp_path / "a").config == run.config
     with pytest.raises(ValueError, match=r"squared_kl has no parameter 'beta'; it has: strength"):
         train("blobs", squared_kl, beta=1, **SMALL)
+    with pytest.raises(ValueError, match=r"squared_kl: strength must be a number, text or true or false, got \[1\]"):
+        train("blobs", squared_kl, strength=[1], **SMALL)
     with pytest.raises(ValueError, match="must return a dict of named scalar tensors"):
         train("blobs", lambda batch: batch.kl.sum(), **SMALL)
 

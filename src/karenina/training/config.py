@@ -166,6 +166,8 @@ def _check_parameters(
             values[name] = number(f"{method}: {name}", value)
             if values[name] < 0:
                 raise ValueError(f"{method}: {name} must not be negative, got {value!r}")
+        elif value is not None and not isinstance(value, bool | int | float | str):
+            raise ValueError(f"{method}: {name} must be a number, text or true or false, got {value!r}")
     if method == "beta_tcvae" and values["estimator"] not in ("weighted", "stratified"):
         raise ValueError(f"beta_tcvae: estimator is weighted or stratified, got {values['estimator']!r}")
     return values

@@ -17,9 +17,9 @@ class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     >>> model = DisentanglingVAE("beta_tcvae", latents=8, parameters={"beta": 6}).fit(X)   # doctest: +SKIP
     >>> codes = model.transform(X)                                                          # doctest: +SKIP
 
-    X: images (n, c, h, w), (n, h, w), or rows (n, features), uint8 or floats in [0, 1]. Rows are images of one pixel
-    line unless `image_shape` (c, h, w) says otherwise. `parameters`: those of the method, such as {"beta": 6}; the other
-    arguments are those of `karenina.train`, and `random_state` is its seed.
+    X: images (n, c, h, w), (n, h, w), or rows (n, features), uint8 or floats in [0, 1]. Rows are images of one
+    line unless `image_shape` (c, h, w) says otherwise. `parameters`: those of the method, such as {"beta": 6}; the
+    other arguments are those of `karenina.train`, and `random_state` is its seed.
 
     Attributes: run_, the trained Run. transform gives the means (n, latents), inverse_transform images in [0, 1] of the
     shape of X, score the mean ELBO (higher is better), for searches over parameters.
