@@ -13,7 +13,9 @@ from karenina._version import __version__
 
 if TYPE_CHECKING:
     from karenina.data import load
+    from karenina.selection.udr import udr
     from karenina.studies.evaluate import score
+    from karenina.studies.table import results
     from karenina.training.run import open
     from karenina.training.train import train
 
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "load": "karenina.data",
     "open": "karenina.training",
+    "results": "karenina.studies",
     "score": "karenina.studies.evaluate",
     "train": "karenina.training",
+    "udr": "karenina.selection",
 }
 _MODULES = ("data", "metrics", "models", "selection", "studies", "tasks", "theory", "training")
 
-__all__ = ["__version__", "load", "open", "score", "train"]
+__all__ = ["__version__", "load", "open", "results", "score", "train", "udr"]
 
 
 def __getattr__(name: str) -> Any:

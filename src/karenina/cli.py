@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._cli_study import study_app
 from karenina._version import __version__
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="List, look at and download data sets.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+app.add_typer(study_app, name="study")
 
 DataDir = Annotated[
     Path | None,
