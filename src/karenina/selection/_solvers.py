@@ -33,7 +33,7 @@ _WIDTH = 48
 
 @njit(cache=True)
 def standardise(values: Floats, out: Floats, scale: Floats) -> None:
-    """Columns of `values` (n, K) with mean 0 and variance 1 into the rows of `out` (K, n); constant columns become 0."""
+    """Columns of `values` (n, K) with mean 0 and variance 1 into the rows of `out` (K, n); 0 if constant."""
     n, columns = values.shape
     first, total, square = np.empty(columns), np.zeros(columns), np.zeros(columns)
     for k in range(columns):
@@ -361,8 +361,8 @@ def score_pairs(
 
     method 0: correlations, 1: a lasso per target, 2: multi-task lasso, 3: multi-task lasso by cross-validation. grams
     (F, S, L, L) holds the sources' raw second moments, crosses (F, K_s, K_t) those of every source latent with every
-    target latent; F is 1 but for method 3. Pairs come sorted by source. Latents of model m are start[m]:start[m + 1]. Returns how many
-    fits did not converge.
+    target latent; F is 1 but for method 3. Pairs come sorted by source. Latents of model m are
+    start[m]:start[m + 1]. Returns how many fits did not converge.
     """
     unsolved = 0
     F = len(sizes)

@@ -63,7 +63,7 @@ def udr(
     >>> rng = np.random.default_rng(0)
     >>> z = rng.normal(size=(1000, 4))
     >>> ranking = udr([z, -z[:, ::-1], z @ np.linalg.qr(rng.normal(size=(4, 4)))[0]], np.ones((3, 4)))
-    >>> ranking.pairwise[0, 1] > 0.99, ranking.pairwise[0, 2] < 0.7
+    >>> bool(ranking.pairwise[0, 1] > 0.99), bool(ranking.pairwise[0, 2] < 0.7)
     (True, True)
     """
     _check_options(similarity, preset, partners, kl_threshold, alpha, confidence)
