@@ -12,7 +12,7 @@ import karenina
 from karenina.metrics import METRICS
 from karenina.metrics.plots import plot_scores
 
-TREES = {"dci_forest", "dci_boosted", "aligned_dci"}
+TREES = {"dci_forest", "dci_boosted"}
 QUICK = [name for name in METRICS if name not in TREES]
 REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
 

@@ -5,6 +5,7 @@ exist `per_factor`, `per_code` and `matrix`. `karenina.score` computes them all.
 """
 
 from karenina.metrics._result import Result
+from karenina.metrics.alignment import AlignedDCI, aligned_dci
 from karenina.metrics.dci import DCI, dci, dci_from_importance
 from karenina.metrics.explicitness import explicitness
 from karenina.metrics.files import read_codes
@@ -26,9 +27,11 @@ __all__ = [
     "DCI",
     "METRICS",
     "PROTOCOLS",
+    "AlignedDCI",
     "Metric",
     "Result",
     "Table",
+    "aligned_dci",
     "dci",
     "dci_from_importance",
     "dcimig",

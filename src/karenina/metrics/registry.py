@@ -117,6 +117,13 @@ METRICS: dict[str, Metric] = {
         locatello={"model": "boosted", "completeness": "weighted", "continuous": False},
         random=True,
     ),
+    "dci_aligned": Metric(
+        "alignment:aligned_dci",
+        "predictor",
+        {f"aligned.{part}": prop for part, prop in _DCI.items()},
+        ours={},
+        random=True,
+    ),
     "explicitness": Metric(
         "explicitness:explicitness",
         "predictor",

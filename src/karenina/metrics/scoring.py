@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -86,13 +87,14 @@ def score(
     for name in chosen:
         metric = METRICS[name]
         for attribute, prop in metric.properties.items():
-            values = [getattr(result, attribute) for result in halves[name] if result is not None]
+            read = attrgetter(attribute)
+            values = [read(result) for result in halves[name] if result is not None]
             rows_of_table.append(
                 Row(
                     metric=name,
                     family=metric.family,
                     property=prop,
-                    value=float(getattr(results[name], attribute)) if results[name] is not None else float("nan"),
+                    value=float(read(results[name])) if results[name] is not None else float("nan"),
                     std=float(np.std(values, ddof=1)) if len(values) > 1 else float("nan"),
                     seconds=seconds[name],
                     note=notes[name],
