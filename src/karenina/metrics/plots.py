@@ -1,6 +1,7 @@
 """Pictures of scores: relation matrices as heat maps and Hinton diagrams, and bars per property."""
 
 import os
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def plot_scores(table: Table, path: str | os.PathLike[str]) -> None:
     """Draw a table of scores: bars per property, then every relation matrix (factors x codes). PNG, PDF or SVG."""
     from matplotlib.figure import Figure
 
-    matrices = {name: result.matrix for name, result in table.items() if getattr(result, "matrix", None) is not None}
+    matrices = _matrices(table)
     columns = 4
     bars = [row for row in table.rows if np.isfinite(row.value)]
     lines = -(-len(matrices) // columns)
@@ -66,10 +67,25 @@ def plot_scores(table: Table, path: str | os.PathLike[str]) -> None:
             _label(axis, f"{name}: importance", table.factor_names, matrix.shape[1])
         else:
             shown = axis.imshow(matrix, cmap="viridis", vmin=0, aspect="equal")
-            _label(axis, name, table.factor_names, matrix.shape[1])
+            _label(axis, "\n".join(textwrap.wrap(name, 36)), table.factor_names, matrix.shape[1])
             figure.colorbar(shown, ax=axis, shrink=0.7).ax.tick_params(labelsize=6)
     with atomic(path) as part:
         figure.savefig(part)
+
+
+def _matrices(table: Table) -> dict[str, NDArray[np.float64]]:
+    """The relation matrix of every metric that has one; metrics that share one are drawn once, under all their names."""
+    found: dict[str, NDArray[np.float64]] = {}
+    for name, result in table.items():
+        matrix = getattr(result, "matrix", None)
+        if matrix is None:
+            continue
+        same = next((other for other, m in found.items() if np.array_equal(m, matrix, equal_nan=True)), None)
+        if same is None:
+            found[name] = matrix
+        else:
+            found = {f"{key}, {name}" if key == same else key: m for key, m in found.items()}
+    return found
 
 
 def _bars(axis: "Axes", rows: list[Any]) -> None:
