@@ -162,10 +162,14 @@ def test_columns_with_holes_use_the_rows_they_have():
 def test_distribution_is_quantiles():
     rng = np.random.default_rng(0)
     cube = rng.normal(size=(2, 2, 3, 21))
-    found = analyses.distribution(frame_of({"mig": cube}), ("method", "strength")).set_index(["data", "method", "strength"])
+    found = analyses.distribution(frame_of({"mig": cube}), ("method", "strength")).set_index(
+        ["data", "method", "strength"]
+    )
     assert len(found) == 12
     row = found.loc[("data1", "method0", 2.0)]
-    np.testing.assert_allclose(row[["q25", "median", "q75"]].astype(float), np.quantile(cube[1, 0, 2], [0.25, 0.5, 0.75]))
+    np.testing.assert_allclose(
+        row[["q25", "median", "q75"]].astype(float), np.quantile(cube[1, 0, 2], [0.25, 0.5, 0.75])
+    )
     assert row["low"] <= row["median"] <= row["high"]
     assert row["runs"] == 21
 
@@ -280,7 +284,9 @@ def test_every_analysis_has_a_figure(name):
     runs = frame["run"].drop_duplicates()
     extra = {
         "pairs": pd.DataFrame({"data": "", "target": runs, "source": runs, "value": 1.0}),
-        "dynamics": pd.DataFrame({"data": "data0", "setting": "0-0", "seeds": 2, "draw": 0, "runs": runs, "value": 1.0}),
+        "dynamics": pd.DataFrame(
+            {"data": "data0", "setting": "0-0", "seeds": 2, "draw": 0, "runs": runs, "value": 1.0}
+        ),
     }
     found = analysis.function(frame, *([extra[analysis.extra]] if analysis.extra else []))
     figure = getattr(figures, analysis.figure)(found)

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from karenina.studies.plan import Plan, Point, Scoring
 from karenina.studies.task import Outcome, execute
 
 _SECONDS_TO_ANSWER = 5.0
+_SECONDS = 40.0  # for joining a cluster; importing Ray takes some of them
+_CONNECT = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False, logging_level='error')"
 
 
 class RayPool:
@@ -89,11 +93,22 @@ def _connect(ray: Any, address: str, workers: int | None) -> None:
         host, _, port = address.removeprefix("ray://").rpartition(":")
         if not host or not port.isdigit():
             raise ValueError(f"a Ray address is local, auto, HOST:PORT or ray://HOST:PORT; got {address!r}")
-        try:  # Ray itself would try for minutes
+        try:
             socket.create_connection((host, int(port)), _SECONDS_TO_ANSWER).close()
         except (OSError, OverflowError) as error:
             raise ValueError(f"no Ray cluster answers at {address} ({error})") from None
+    _try_out(address)
+    ray.init(address=address, **quiet)
+
+
+def _try_out(address: str) -> None:
+    """Connect from another process first: where something answers that is no Ray cluster, Ray would try for minutes."""
     try:
-        ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, TimeoutError) as error:
-        raise ValueError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
+        said = subprocess.run(
+            [sys.executable, "-c", _CONNECT, address], capture_output=True, text=True, timeout=_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"what answers at {address} is no Ray cluster that this machine can join") from None
+    if said.returncode:
+        lines = said.stderr.strip().splitlines() or ["no reason given"]
+        raise ValueError(f"no Ray cluster at {address}: {lines[-1]}")

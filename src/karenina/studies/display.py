@@ -27,9 +27,9 @@ class Tally:
         self.done, self.failed = done, failed
 
     def add(self, outcome: Outcome) -> None:
-        self.done += outcome.status == "done"
+        self.done += outcome.status in ("done", "found")
         self.failed += outcome.status == "failed"
-        self.made += 1
+        self.made += outcome.status in ("done", "failed")
 
     @property
     def left(self) -> int:
@@ -57,9 +57,11 @@ class Lines:
         pass
 
     def update(self, point: Point | None, outcome: Outcome | None) -> None:
-        if point is None or outcome is None or outcome.status not in ("done", "failed"):
+        if point is None or outcome is None:
             return
         self.tally.add(outcome)
+        if outcome.status not in ("done", "failed"):
+            return
         count = f"[{self.tally.done + self.tally.failed}/{self.tally.total}]"
         what = f"{outcome.seconds:.1f} s" if outcome.status == "done" else f"FAILED: {outcome.reason}"
         print(f"{count} {point.label}: {what} | {self.tally.pace()}", flush=True)
@@ -85,7 +87,7 @@ class Panel:
         self.live.stop()
 
     def update(self, point: Point | None, outcome: Outcome | None) -> None:
-        if point is not None and outcome is not None and outcome.status in ("done", "failed"):
+        if point is not None and outcome is not None:
             self.tally.add(outcome)
             if outcome.status == "failed":
                 self.failures = [*self.failures, f"{point.label}: {outcome.reason}"][-3:]

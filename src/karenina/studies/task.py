@@ -28,7 +28,8 @@ _KEPT = ("run.json", "model.safetensors", "history.parquet", "codes.npy", "kl.np
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a model. status: done, failed, busy (another process has it) or full (no space on the disk)."""
+    """What became of a model. status: done, failed, found (done before), busy (another process has it), full (no space
+    on the disk) or unshared (the study is not visible there)."""
 
     hash: str
     status: str
@@ -51,7 +52,7 @@ def _execute(folder: Folder, point: Point, scoring: Scoring, checkpoint_seconds:
         if held is None:
             return Outcome(point.hash, "busy")
         if folder.scores(point.hash, scoring.hash).exists():
-            return Outcome(point.hash, "done")
+            return Outcome(point.hash, "found")
         if folder.failure(point.hash).exists():
             return Outcome(point.hash, "failed", folder.reason(point.hash))
         started = time.perf_counter()

@@ -7,7 +7,7 @@ dynamics.parquet  data, setting, seeds, draw, runs, value: the dynamics score fr
 
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -117,11 +117,10 @@ def _dynamics(
 
 
 def _score_settings(folder: Folder, chosen: dict[str, list[Point]]) -> dict[str, float]:
-    from karenina import selection
+    from karenina.selection import dynamics
 
-    dynamics: Callable[..., Any] = selection.dynamics  # type: ignore[attr-defined]
     found = {}
     for setting, members in chosen.items():  # one at a time: the traces of one setting are some 100 MB
         traces = [np.load(folder.run(point.hash) / "trace.npy") for point in members]
-        found[setting] = float(dynamics(traces).scores[0])
+        found[setting] = float(dynamics(traces, permutations=0).scores[0])
     return found

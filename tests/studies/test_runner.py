@@ -1,0 +1,313 @@
+"""Running studies: killed, shared, sharded, failing; always the same results."""
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from karenina.studies import results
+from karenina.studies import runner as runner_module
+from karenina.studies import task as task_module
+from karenina.studies.folder import Folder, claim
+from karenina.studies.parsing import parse
+from karenina.studies.pool import Pool
+from karenina.studies.runner import find_plan, retry, run
+from karenina.studies.table import SCHEMA, damaged
+from karenina.studies.task import Outcome, execute
+
+RUN = (
+    "import sys; from pathlib import Path; from karenina.studies.runner import run; "
+    "from karenina.studies.parsing import parse; "
+    "run(parse(Path(sys.argv[1]).read_text(), check=False), sys.argv[2], workers=int(sys.argv[3]))"
+)
+
+
+def start(plan, out, workers):
+    file = out.parent / "study.toml"
+    file.write_text(plan.to_toml())
+    words = [sys.executable, "-c", RUN, str(file), str(out), str(workers)]
+    return subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(there, process, seconds=60):
+    end = time.monotonic() + seconds
+    while not there() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def test_killed_at_random_moments_and_run_again_it_ends_the_same(smoke, finished, tmp_path):
+    out = tmp_path / "study"
+    folder = Folder(out)
+    chance = random.Random(0)
+    for wanted in (0, 3):
+        process = start(smoke, out, workers=2)
+        wait_for(lambda least=wanted: folder.names("claims") and len(folder.names("scores")) >= least, process)
+        time.sleep(chance.uniform(0, 0.6))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert not (out / "results.parquet").exists() or len(folder.names("scores")) == 8
+    process = start(smoke, out, workers=2)
+    lines = process.communicate(timeout=120)[0].splitlines()
+    assert process.returncode == 0
+    assert all(line.startswith("[") and "models/hour" in line for line in lines)
+    assert (out / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
+    assert (out / "together.parquet").read_bytes() == (finished / "together.parquet").read_bytes()
+
+
+def test_two_at_once_share_the_work(smoke, finished, tmp_path):
+    out = tmp_path / "study"
+    processes = [start(smoke, out, workers=1) for _ in range(2)]
+    lines = [process.communicate(timeout=120)[0].splitlines() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert len(lines[0]) + len(lines[1]) == 8  # each model was finished by one of them
+    assert (out / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
+
+
+def test_interrupted_it_stops_at_once_and_keeps_what_it_has(smoke, finished, tmp_path):
+    out = tmp_path / "study"
+    Folder(out).adopt(smoke)
+    for point in smoke.points[:3]:
+        copy(finished, out, point)
+    process = start(smoke, out, workers=1)
+    wait_for(lambda: Folder(out).names("claims"), process)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert len(results(out)["run"].unique()) == len(Folder(out).names("scores")) >= 3
+    assert Folder(out).status().running == ()
+
+
+def copy(source, target, point):
+    import shutil
+
+    shutil.copytree(source / "runs" / point.hash, target / "runs" / point.hash)
+    for file in (source / "scores").glob(f"{point.hash}.*"):
+        shutil.copy(file, target / "scores")
+
+
+def test_results_are_tidy(finished, smoke):
+    frame = results(finished)
+    assert list(frame.columns) == SCHEMA.names
+    assert frame["run"].nunique() == 8
+    keys = ["run", "metric", "property", "factor"]
+    assert not frame.duplicated(keys).any()
+    assert set(frame[frame["metric"] == "mig"]["factor"]) == {"", "background", "x", "y", "radius"}
+    assert {"udr_spearman", "udr_spearman_a2a"} <= set(frame[frame["family"] == "selection"]["metric"])
+    assert set(frame[frame["method"] == "beta_vae"]["strength"]) == {1.0, 16.0}
+    timings = pq.read_table(finished / "timings.parquet").to_pandas()
+    assert set(timings["run"]) == set(frame["run"])
+    assert (timings["seconds"] >= 0).all()
+    point = smoke.points[0]
+    assert np.load(finished / "runs" / point.hash / "codes.npy").shape == (200, 3)
+
+
+def test_more_seeds_reuse_what_exists(finished, smoke, tmp_path):
+    out = tmp_path / "study"
+    Folder(out).adopt(smoke)
+    for point in smoke.points:
+        copy(finished, out, point)
+    more = smoke.with_seeds(3)
+    Folder(out).adopt(more)
+    status = Folder(out).status()
+    assert (len(status.done), status.waiting) == (8, 4)
+    assert results(out)["run"].nunique() == 8  # what there is, though no results.parquet was written
+
+
+def test_other_evaluation_settings_need_scoring_only(finished, smoke, tmp_path):
+    out = tmp_path / "study"
+    folder = Folder(out)
+    folder.adopt(smoke)
+    point = smoke.points[0]
+    copy(finished, out, point)
+    changed = parse(smoke.to_toml().replace('"mig", "sap"', '"mig"'), check=False)
+    folder.adopt(changed)
+    assert (len(folder.status().done), folder.status().stale) == (0, 1)
+    before = (out / "runs" / point.hash / "model.safetensors").stat().st_mtime_ns
+    assert execute(str(out), point, changed.evaluation, 60).status == "done"
+    assert (out / "runs" / point.hash / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_shards_are_parts_and_the_last_one_writes_the_results(finished, smoke, tmp_path, monkeypatch):
+    out = tmp_path / "study"
+    Folder(out).adopt(smoke)
+    ran = []
+
+    class Fake:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def run(self, points, tick):
+            for point in points:
+                copy(finished, out, point)
+                ran.append(point.hash)
+                yield Outcome(point.hash, "done")
+
+    monkeypatch.setattr(runner_module, "_pool", lambda *arguments: Fake())
+    run(smoke, out, shard=(2, 3), quiet=True)
+    assert ran == [point.hash for point in smoke.points[1::3]]
+    assert not (out / "results.parquet").exists()
+    for i in (1, 3):
+        run(smoke, out, shard=(i, 3), quiet=True)
+    assert sorted(ran) == sorted(point.hash for point in smoke.points)
+    assert (out / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
+    with pytest.raises(ValueError, match="i from 1 to n; got 4/3"):
+        run(smoke, out, shard=(4, 3))
+
+
+def test_a_data_file_that_disappears_fails_its_models_and_no_others(smoke, tmp_path):
+    images = np.random.default_rng(0).integers(256, size=(50, 1, 8, 8), dtype=np.uint8)
+    file = tmp_path / "mine.npz"
+    np.savez(file, images=images)
+    text = smoke.to_toml().replace('data = "blobs"', f'data = ["{file}", "blobs"]').replace("[1, 16]", "[1]")
+    plan = parse(text.replace("seeds = 2", "seeds = 1"))
+    folder = Folder(tmp_path / "study")
+    folder.adopt(plan)
+    mine = [point for point in plan.points if point.data == str(file)]
+    other = [point for point in plan.points if point.data == "blobs"]
+    file.rename(tmp_path / "away.npz")
+    task_module.load_data.cache_clear()
+    outcomes = [execute(str(folder.path), point, plan.evaluation, 60) for point in (mine[0], other[0])]
+    assert [outcome.status for outcome in outcomes] == ["failed", "done"]
+    assert "no data set and no file" in folder.reason(mine[0].hash)
+    (tmp_path / "away.npz").rename(file)
+    assert execute(str(folder.path), mine[0], plan.evaluation, 60).status == "failed"  # until it is asked for
+    assert retry(folder.path) == [mine[0]]
+    assert execute(str(folder.path), mine[0], plan.evaluation, 60).status == "done"
+    assert folder.status().failed == ()
+
+
+def test_divergence_is_a_reason_and_a_retry_starts_afresh(smoke, tmp_path, monkeypatch):
+    from karenina import training
+
+    folder = Folder(tmp_path / "study")
+    folder.adopt(smoke)
+    point = smoke.points[0]
+
+    def diverge(*arguments, out, **options):
+        out.mkdir(parents=True)
+        (out / "run.json").write_text("{}")
+        raise training.TrainingDiverged("kl is nan at step 7")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "train", diverge)
+        outcome = execute(str(folder.path), point, smoke.evaluation, 60)
+    assert outcome.status == "failed"
+    assert outcome.reason == "TrainingDiverged: kl is nan at step 7"
+    assert json.loads(folder.failure(point.hash).read_text())["details"].startswith("Traceback")
+    retry(folder.path)
+    assert not folder.run(point.hash).exists()
+
+
+def test_a_full_disk_stops_the_study_and_blames_no_model(smoke, tmp_path, monkeypatch):
+    folder = Folder(tmp_path / "study")
+    folder.adopt(smoke)
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("karenina.training.train", full)
+        outcome = execute(str(folder.path), smoke.points[0], smoke.evaluation, 60)
+    assert outcome.status == "full"
+    assert folder.status().failed == ()
+    with monkeypatch.context() as patch:
+        patch.setattr(Pool, "run", lambda self, points, tick: iter([outcome]))
+        with pytest.raises(OSError, match="no space left on the disk"):
+            run(smoke, folder.path, quiet=True)
+
+
+def test_a_model_that_kills_its_worker_fails_after_two_tries(smoke, tmp_path, monkeypatch):
+    folder = Folder(tmp_path / "study")
+    folder.adopt(smoke)
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nread line\nkill -9 $$\n")
+    script.chmod(0o755)
+    monkeypatch.setattr("karenina.studies.pool.sys.executable", str(script))
+    with Pool(folder, smoke, 2) as pool:
+        outcomes = list(pool.run(smoke.points[:3], 1.0))
+    assert sorted(outcome.hash for outcome in outcomes) == sorted(point.hash for point in smoke.points[:3])
+    assert all("died 2 times (SIGKILL)" in outcome.reason for outcome in outcomes)
+    assert len(folder.status().failed) == 3
+
+
+def test_a_model_that_another_process_has_is_left_alone(smoke, tmp_path):
+    folder = Folder(tmp_path / "study")
+    folder.adopt(smoke)
+    point = smoke.points[0]
+    with claim(folder.path, point.hash) as held:
+        held.progress(0, 100)
+        held.progress(100, 100)
+        assert execute(str(folder.path), point, smoke.evaluation, 60) == Outcome(point.hash, "busy")
+        (running,) = folder.status().running
+        assert (running.hash, running.step, running.steps, running.pid) == (point.hash, 100, 100, os.getpid())
+    assert folder.status().running == ()
+    assert folder.status().waiting == 8
+
+
+@pytest.mark.parametrize("damage", ["model", "codes", "gone", "scores"])
+def test_damage_is_found_and_made_good_on_request(finished, smoke, tmp_path, damage):
+    out = tmp_path / "study"
+    folder = Folder(out)
+    folder.adopt(smoke)
+    point = smoke.points[0]
+    copy(finished, out, point)
+    assert damaged(folder) == {}
+    run_folder = folder.run(point.hash)
+    if damage == "model":
+        content = bytearray((run_folder / "model.safetensors").read_bytes())
+        content[-1] ^= 1
+        (run_folder / "model.safetensors").write_bytes(content)
+    elif damage == "codes":
+        (run_folder / "codes.npy").write_bytes(b"")
+    elif damage == "gone":
+        (run_folder / "model.safetensors").unlink()
+    else:
+        folder.scores(point.hash, smoke.evaluation.hash).write_text("{")
+        with pytest.raises(ValueError, match="damaged; `karenina study retry --check`"):
+            results(out)
+    assert list(damaged(folder)) == [point.hash]
+    assert retry(out) == []
+    assert retry(out, check=True) == [point]
+    assert not run_folder.exists()
+    assert folder.status().waiting == 8
+
+
+def test_status_of_many_runs_needs_no_heavy_import(tmp_path):
+    plan = find_plan("duan2020", "paper")
+    folder = Folder(tmp_path / "study")
+    folder.adopt(plan)
+    for point in plan.points[:5000]:
+        folder.scores(point.hash, plan.evaluation.hash).touch()
+    for point in plan.points[5000:5010]:
+        folder.fail(point.hash, "it did not want to")
+    code = (
+        "import sys; from karenina.studies import status; s = status(sys.argv[1]); "
+        "print(len(s.done), len(s.failed), s.waiting, bool({'numpy', 'torch', 'pandas'} & set(sys.modules)))"
+    )
+    said = subprocess.run([sys.executable, "-c", code, folder.path], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["5000", "10", "390", "False"]
+
+
+def test_plans_are_found_by_name_file_and_directory(tmp_path, smoke):
+    file = tmp_path / "mine.toml"
+    file.write_text(smoke.to_toml())
+    assert find_plan(file) == smoke
+    Folder(tmp_path / "study").adopt(smoke)
+    assert find_plan(tmp_path / "study") == smoke
+    with pytest.raises(ValueError, match="no preset and no file 'nothing'"):
+        find_plan("nothing")
+    with pytest.raises(ValueError, match="--scale goes with a preset"):
+        find_plan(file, "paper")
+    with pytest.raises(ValueError, match="is not a study"):
+        find_plan(tmp_path)
