@@ -13,6 +13,7 @@ from karenina._version import __version__
 
 if TYPE_CHECKING:
     from karenina.data import load
+    from karenina.selection.dynamics import dynamics
     from karenina.selection.udr import udr
     from karenina.studies.evaluate import score
     from karenina.studies.table import results
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 # Where each public name lives. Loaded on first use, so that `import karenina` is instant and the
 # metrics never pull in torch.
 _HOMES = {
+    "dynamics": "karenina.selection",
     "load": "karenina.data",
     "open": "karenina.training",
     "results": "karenina.studies",
@@ -31,7 +33,7 @@ _HOMES = {
 }
 _MODULES = ("data", "metrics", "models", "selection", "studies", "tasks", "theory", "training")
 
-__all__ = ["__version__", "load", "open", "results", "score", "train", "udr"]
+__all__ = ["__version__", "dynamics", "load", "open", "results", "score", "train", "udr"]
 
 
 def __getattr__(name: str) -> Any:
