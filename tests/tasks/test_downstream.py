@@ -109,6 +109,11 @@ def test_few_rows_and_missing_classes(n):
     assert (result.scores[:, :, :3] >= 0).all()
 
 
+def test_r2_of_a_single_test_row_is_not_a_number():
+    result = downstream([[0.1], [0.2], [0.3]], [[0.5], [0.7], [0.2]])
+    assert np.isnan(result.mean).all()
+
+
 def test_many_values_and_few_rows():
     z, v = table(200, (183,), noise=0.1)
     result = downstream(z, v, sizes=(100,))

@@ -154,6 +154,7 @@ Z, V = table(30)
         (Z, V, {"sampler": lambda rows: rows[:, :2]}, r"the sampler gave \(1900, 2\), expected \(1900, 3\)"),
         (Z, V, {"sampler": lambda rows: rows + np.inf}, "the sampler's codes of shape"),
         (Z[:5], V, {}, "codes has 5 rows"),
+        (Z[:4], V[:4], {}, "no value of any factor has two of the 1 test rows"),
     ],
 )
 def test_bad_input(codes, factors, options, message):

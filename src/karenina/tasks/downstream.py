@@ -30,8 +30,9 @@ class Downstream:
 
     @property
     def mean(self) -> Array:
-        """The mean over factors: (m, s)."""
-        return np.nanmean(self.scores, axis=2)
+        """The mean over factors that have a score: (m, s)."""
+        known = np.isfinite(self.scores).sum(axis=2)
+        return np.divide(np.nansum(self.scores, axis=2), known, out=np.full(known.shape, np.nan), where=known > 0)
 
     @property
     def efficiency(self) -> Array:

@@ -132,6 +132,8 @@ def fairness(
             if i != j:
                 estimate = _plain if sampler is not None or not correct else _excess
                 mean[i, j], most[i, j] = estimate(guess[part], value, rng)
+    if np.isnan(mean).all():
+        raise ValueError(f"no value of any factor has two of the {len(data.test)} test rows: nothing can be compared")
     return Fairness(mean, most, sampler is not None)
 
 
