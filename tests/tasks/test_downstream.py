@@ -25,7 +25,7 @@ def table(n=3000, sizes=(3, 6, 10), noise=0.0, seed=0):
     ("model", "name", "sizes"),
     [
         ("logistic", "downstream_lrcv_10_1000", (10,)),
-        ("logistic", "downstream_lrcv_100_1000_1000", (100, 1000)),
+        pytest.param("logistic", "downstream_lrcv_100_1000_1000", (100, 1000), marks=pytest.mark.slow),
         ("boosted", "downstream_gbt_10_1000", (10,)),
         ("boosted", "downstream_gbt_100_1000_1000", (100, 1000)),
     ],
