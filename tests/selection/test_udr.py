@@ -352,3 +352,21 @@ def test_import_is_light():
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
     assert selection.udr is udr
+
+
+@pytest.mark.parametrize("mixing", [0.05, 0.15, 0.5])
+@pytest.mark.parametrize("options", [{"preset": "dlib"}, {"alpha": 0.05}, {"similarity": "spearman"}])
+def test_single_precision_changes_nothing_that_counts(monkeypatch, mixing, options):
+    import karenina.selection._blocks as module
+
+    rng = np.random.default_rng(15)
+    factors = rng.normal(size=(3000, 8))
+    codes = [mixed(rng, factors, mixing, 0.3) for _ in range(12)]
+    kl = np.ones((12, 8))
+    monkeypatch.setattr(module, "_LARGE", np.inf)
+    double = udr(codes, kl, matrices=True, **options)
+    monkeypatch.setattr(module, "_LARGE", 0)
+    single = udr(codes, kl, matrices=True, **options)
+    changed = max(np.abs(single.matrices[pair] - double.matrices[pair]).max() for pair in double.matrices)
+    assert changed < 1e-6
+    assert (changed > 0) == (mixing < 0.5 or "similarity" in options)

@@ -6,6 +6,11 @@ import numpy as np
 
 from karenina.selection._inputs import Bools, Codes, Floats, Ints
 
+# A product of fewer multiplications than this is fast enough in double precision.
+_LARGE = 5e8
+_RUN = 2000
+_LEAST_EIGENVALUE = 0.12
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -73,14 +78,46 @@ def _grams(p: Panel, edges: Ints, pad: int, cross: Floats | None) -> Floats:
     return out
 
 
-def blocks(a: Panel, b: Panel, pad: int, folds: int = 1) -> Blocks:
-    """Moments of every latent of `a` with every latent of `b` (which may be the same panel)."""
+def _product(a: Floats, b: Floats, single: bool) -> Floats:
+    """a b'; if `single`, short runs of rows in float32, added up in float64."""
+    if not single:
+        return a @ b.T  # numpy sees when b is a, and does half the work
+    out = np.zeros((len(a), len(b)))
+    for k in range(0, a.shape[1], _RUN):
+        left = a[:, k : k + _RUN].astype(np.float32)
+        right = left if a is b else b[:, k : k + _RUN].astype(np.float32)
+        out += left @ right.T
+    return out
+
+
+def _far_from_collinear(p: Panel) -> bool:
+    """Whether float32 changes no lasso weight by 1e-6: errors grow with the inverse of the least eigenvalue."""
+    some = p.z[:, : 100 * int(np.diff(p.start).max())]
+    for m in range(len(p.start) - 1):
+        own = some[p.start[m] : p.start[m + 1]]
+        own = own[own.any(axis=1)]  # latents without variance take no part
+        if len(own) and np.linalg.eigvalsh(own @ own.T)[0] < _LEAST_EIGENVALUE * own.shape[1]:
+            return False
+    return True
+
+
+def blocks(a: Panel, b: Panel, pad: int, folds: int = 1, *, ranks: bool = False) -> Blocks:
+    """Moments of every latent of `a` with every latent of `b` (which may be the same panel).
+
+    A large product is made in single precision, at half the cost, where that is harmless: of ranks, whose correlations
+    are read off it directly, and of latents that are far from collinear. Cross-validation gains nothing from it.
+    """
     edges = fold_edges(a.z.shape[1], folds)
-    parts = [slice(edges[f], edges[f + 1]) for f in range(folds)]
-    # With a panel and itself numpy sees the symmetry and does half the work.
-    cross = np.stack([a.z[:, rows] @ b.z[:, rows].T for rows in parts])
-    grams_a = _grams(a, edges, pad, cross if a is b else None)
+    single = folds == 1 and a.z.size * len(b.z) > _LARGE
+    single = single and (ranks or (_far_from_collinear(a) and (a is b or _far_from_collinear(b))))
+    cross, sums_a, sums_b = [], [], []
+    for f in range(folds):
+        left = a.z[:, edges[f] : edges[f + 1]]
+        right = left if a is b else b.z[:, edges[f] : edges[f + 1]]
+        cross.append(_product(left, right, single))
+        sums_a.append(left.sum(axis=1))
+        sums_b.append(right.sum(axis=1))
+    crosses = np.stack(cross)
+    grams_a = _grams(a, edges, pad, crosses if a is b else None)
     grams_b = grams_a if a is b else _grams(b, edges, pad, None)
-    sums_a = np.stack([a.z[:, rows].sum(axis=1) for rows in parts])
-    sums_b = sums_a if a is b else np.stack([b.z[:, rows].sum(axis=1) for rows in parts])
-    return Blocks(cross, grams_a, grams_b, sums_a, sums_b, np.diff(edges))
+    return Blocks(crosses, grams_a, grams_b, np.stack(sums_a), np.stack(sums_b), np.diff(edges))

@@ -172,7 +172,7 @@ class Similarities:
         a = self._panel(tile.rows)
         b = a if tile.cols is None else self._prepare(tile.cols)
         folds = _FOLDS if self.method == _MULTITASK_CV else 1
-        moments = blocks(a, b, int(self.codes.sizes.max()), folds)
+        moments = blocks(a, b, int(self.codes.sizes.max()), folds, ranks=self.method == _CORRELATION)
         cols = tile.rows if tile.cols is None else tile.cols
         wanted = np.ones((len(tile.rows), len(cols)), bool) if tile.wanted is None else tile.wanted.copy()
         if tile.cols is None:
