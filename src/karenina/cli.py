@@ -183,6 +183,7 @@ def score(
     protocol: Annotated[str | None, typer.Option(help="locatello or carbonneau; default our own.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Half-samples for the standard deviation.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the metrics that draw samples.")] = 0,
+    tasks: Annotated[bool, typer.Option("--tasks", help="Also downstream prediction and fairness.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     csv: Annotated[Path | None, typer.Option(help="Also write the table here.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw bars, heat maps and Hinton diagrams into this file.")] = None,
@@ -192,8 +193,8 @@ def score(
     from rich.console import Console
 
     from karenina.metrics.files import read_codes
-    from karenina.metrics.scoring import score as score_arrays
     from karenina.metrics.scoring import select
+    from karenina.studies.evaluate import score as score_arrays
 
     names = [name.strip() for name in metrics.split(",") if name.strip()] if metrics is not None else None
     select(names, protocol)  # a misspelt name is an error before the work, not after
@@ -204,10 +205,11 @@ def score(
 
         run = open_run(paths[0])
         data = load(run.config.data, data_dir=data_dir)
-        table = run_table(evaluate(run, data, metrics=names, protocol=protocol, repeats=repeats, seed=seed))
+        found = evaluate(run, data, metrics=names, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks)
+        table = run_table(found)
     else:
         codes, factors, factor_names = read_codes(paths)
-        table = score_arrays(codes, factors, names, protocol, repeats, seed, factor_names=factor_names)
+        table = score_arrays(codes, factors, names, protocol, repeats, seed, factor_names=factor_names, tasks=tasks)
     if csv is not None:
         table.to_csv(csv)
     if plot is not None:

@@ -124,3 +124,13 @@ def test_jacobian_is_the_derivative_of_the_decoder(runs):
         assert np.allclose(jacobian, exact.numpy(), atol=1e-3)
     with pytest.raises(ValueError, match=r"expected \(n, 4\)"):
         decoder_jacobian(run, codes[:, :2])
+
+
+def test_tasks_go_into_the_table(runs):
+    found = evaluate(karenina.open(runs[2]), metrics=["mig"], rows=300, tasks=True)
+    names = {row.metric for row in found.table.rows}
+    assert {"downstream_boosted_100", "downstream_logistic_efficiency", "fairness_mean"} <= names
+    assert found.table["fairness"].intervened
+    assert 0 < float(found.table["fairness"]) < 1
+    one = karenina.score(found.codes, found.factors[:, :1], metrics="mig", tasks=True)
+    assert "needs two factors" in one.rows[-1].note

@@ -1,5 +1,6 @@
 """Score a trained run: encode once, then every metric, label-free score and the terms of the ELBO."""
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -53,10 +54,12 @@ def evaluate(
     repeats: int = 1,
     seed: int = 0,
     rows: int = 10_000,
+    tasks: bool = False,
 ) -> Evaluation:
     """Encode `rows` random images once and score them. data: by default the set that the run was trained on.
 
-    metrics: as in `karenina.score`; (): none, only what needs no labels.
+    metrics: as in `karenina.score`; (): none, only what needs no labels. tasks: also downstream prediction and
+    fairness, tested on half as many images again.
 
     The intervention metrics draw from the whole encoded grid where it has at most 20,000 images, so that they see every
     combination of factors; otherwise from the table of encoded rows.
@@ -72,6 +75,7 @@ def evaluate(
     table = None
     if data.labelled and metrics != ():
         continuous = [size is None for size in data.factor_sizes]
+        sampler = _grid_sampler(run, data)
         table = scoring.score(
             mean,
             factors,
@@ -81,8 +85,11 @@ def evaluate(
             seed,
             factor_names=data.factor_names,
             continuous=continuous,
-            sampler=_grid_sampler(run, data),
+            sampler=sampler,
         )
+        if tasks:
+            unseen, truth = inputs(data, rows // 2, seed + 1)
+            table = with_tasks(table, mean, factors, continuous, seed, sampler, (run.encode(unseen)[0], truth))
     return Evaluation(table, mean, logvar, factors, kl, label_free)
 
 
@@ -115,6 +122,40 @@ def _label_free(
     return scores
 
 
+def with_tasks(
+    table: Table,
+    codes: ArrayLike,
+    factors: ArrayLike,
+    continuous: bool | Sequence[bool] | None = None,
+    seed: int = 0,
+    sampler: Callable[[NDArray[Any]], NDArray[np.float32]] | None = None,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+) -> Table:
+    """The table with what the codes (n, d) are good for below the metrics: downstream prediction and fairness.
+
+    test: codes and factors of other rows; None: a third of the rows is set aside.
+    """
+    from karenina.tasks import downstream, fairness
+
+    rows, results = list(table.rows), dict(table.results)
+    given: dict[str, Any] = {"seed": seed, "continuous": continuous}
+    if test is not None:
+        given |= {"test_codes": test[0], "test_factors": test[1]}
+    for name, prop, task in (
+        ("downstream", "usefulness", lambda: downstream(codes, factors, **given)),
+        ("fairness", "fairness", lambda: fairness(codes, factors, sampler=sampler, **given)),
+    ):
+        start = time.process_time()
+        try:
+            results[name] = task()
+            scores, note = results[name].summary(), ""
+        except ValueError as error:  # one factor has no other to be unfair to; the rest of the table stands
+            scores, note = {name: float("nan")}, str(error)
+        seconds = time.process_time() - start
+        rows += [Row(key, "task", prop, value, float("nan"), seconds, note) for key, value in scores.items()]
+    return Table(tuple(rows), results, table.factor_names, table.settings)
+
+
 def score(
     codes: "ArrayLike | Run",
     factors: ArrayLike | None = None,
@@ -125,10 +166,12 @@ def score(
     *,
     factor_names: Sequence[str] | None = None,
     continuous: bool | Sequence[bool] | None = None,
+    tasks: bool = False,
 ) -> Table:
     """Every metric of codes (n, d) against factors (n, k), or of a run, which is encoded once.
 
     See `karenina.metrics.score` for the parameters and the table. A run's table also has its label-free scores.
+    tasks: also how well the factors can be predicted from few rows and many, and how fair such predictions are.
 
     >>> rng = np.random.default_rng(0)
     >>> factors = rng.integers(5, size=(2000, 3))
@@ -140,19 +183,14 @@ def score(
     if run is None:
         if factors is None:
             raise ValueError("score(codes, factors) needs the factors (n, k); without labels use karenina.udr")
-        return scoring.score(
-            np.asarray(codes),
-            factors,
-            metrics,
-            protocol,
-            repeats,
-            seed,
-            factor_names=factor_names,
-            continuous=continuous,
+        z = np.asarray(codes)
+        table = scoring.score(
+            z, factors, metrics, protocol, repeats, seed, factor_names=factor_names, continuous=continuous
         )
+        return with_tasks(table, z, factors, continuous, seed) if tasks else table
     if factors is not None:
         raise ValueError("score(run) draws its own images and factors; give codes as an array to score against yours")
-    return run_table(evaluate(run, metrics=metrics, protocol=protocol, repeats=repeats, seed=seed))
+    return run_table(evaluate(run, metrics=metrics, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks))
 
 
 def run_table(evaluation: Evaluation) -> Table:

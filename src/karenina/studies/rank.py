@@ -170,7 +170,7 @@ def _dynamics(opened: "list[Run]", names: list[str], settings: list[str], seed: 
     without = [name for run, name in zip(opened, names) if run.trace is None]
     if without:
         raise ValueError(f"{without[0]} has no trace; train with --set trace=true to rank by dynamics")
-    found = dynamics([run.trace for run in opened], settings, seed=seed)
+    found = dynamics([run.trace for run in opened if run.trace is not None], settings, seed=seed)
     by_group = dict(zip(found.groups, found.scores))
     return np.array([by_group[setting] for setting in settings])
 
