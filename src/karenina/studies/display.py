@@ -138,7 +138,7 @@ def duration(seconds: float) -> str:
     """A length of time for people.
 
     >>> duration(42), duration(90 * 60), duration(86400 * 30), duration(3e9)
-    ('42 s', '1.5 h', '30 days', '95 years')
+    ('42 s', '90 min', '30 days', '95 years')
     """
     for limit, unit, name in (
         (100, 1, "s"),

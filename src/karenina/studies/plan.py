@@ -11,7 +11,7 @@
 ... beta = [1, 16]
 ... ''')
 >>> len(plan.points), plan.points[0].label
-(6, 'blobs, beta_vae beta=1, seed 0')
+(6, 'blobs, beta_vae beta=1, 8 latents, seed 0')
 """
 
 import hashlib
@@ -74,7 +74,8 @@ class Point:
 
     @property
     def label(self) -> str:
-        return f"{self.data}, {' '.join([self.method, self.settings]).strip()}, seed {self.seed}"
+        what = " ".join([self.method, self.settings]).strip()
+        return f"{self.data}, {what}, {self.latents} latents, seed {self.seed}"
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -1,0 +1,94 @@
+"""`karenina study` as a user meets it."""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from karenina._cli_study import study_app
+from karenina.studies.folder import Folder
+from karenina.studies.parsing import read
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def say(*words):
+    return CliRunner().invoke(study_app, [str(word) for word in words], catch_exceptions=False).output
+
+
+def test_presets_and_their_counts():
+    said = say("presets")
+    for count in ("12,600", "5,400", "625", "72"):
+        assert count in said
+
+
+def test_a_plan_says_what_it_would_do():
+    said = say("plan", "locatello2019", "--scale", "paper", "--no-estimate")
+    assert "12,600 models" in said
+    assert "annealed_vae: c_max 5, 10, 25, 50, 75, 100, iteration_threshold 100000, gamma 1000" in said
+    assert "50 seeds" in said
+    assert "1,008 models" in say("plan", "locatello2019", "--scale", "paper", "--seeds", 4, "--no-estimate")
+
+
+def test_a_plan_measures_time_and_disk(tmp_path, smoke):
+    file = tmp_path / "mine.toml"
+    file.write_text(smoke.to_toml())
+    said = say("plan", file, "--workers", 2)
+    assert "with 2 workers" in said
+    assert "disk: about 3." in said  # 8 models of 400 kB
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
+def test_a_plan_can_be_written_as_a_file(tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_text(say("plan", "carbonneau2022", "--scale", "paper", "--toml"))
+    assert len(read(file).points) == 72
+
+
+def test_status_names_failures_and_retry_forgets_them(tmp_path, smoke):
+    folder = Folder(tmp_path / "study")
+    folder.adopt(smoke)
+    folder.fail(smoke.points[0].hash, "ValueError: no such file")
+    said = say("status", folder.path)
+    assert "0 done, 0 running, 1 failed, 7 to do" in said
+    assert "failed: blobs, beta_vae beta=1, 3 latents, seed 0: ValueError: no such file" in said
+    assert "1 models will be run again" in say("retry", folder.path)
+    assert "0 failed" in say("status", folder.path)
+
+
+def test_status_and_analyse_of_a_finished_study(finished):
+    assert "8 done, 0 running, 0 failed, 0 to do" in say("status", finished, "--check")
+    said = say("analyse", finished)
+    assert "transfer: left out, needs two data sets" in said
+    assert "dynamics: left out" in said
+    for name in ("agreement", "variance_explained", "udr", "beats_random"):
+        assert (finished / "analysis" / f"{name}.csv").exists()
+        assert (finished / "analysis" / f"{name}.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "nothing"], "no preset and no file 'nothing'"),
+        (["run", "duan2020", "--scale", "smoke", "--shard", "three"], "a shard is i/n"),
+        (["status", "."], "is not a study"),
+        (["plan", "duan2020", "--data-dir", "/no/such"], "does not exist"),
+        (["analyse", "nowhere"], "is not a study"),
+    ],
+)
+def test_mistakes_are_value_errors(words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        say(*words)
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda file: file.stem)
+def test_examples_are_plans(file):
+    assert len(read(file).points) > 1
+
+
+@pytest.mark.parametrize("name", ["plan", "presets", "display", "estimate"])
+def test_docstrings(name):
+    assert doctest.testmod(importlib.import_module(f"karenina.studies.{name}")).failed == 0
