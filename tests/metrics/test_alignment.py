@@ -60,7 +60,7 @@ def test_rotated_angles_with_a_forest():
     codes = np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(angles), -1) @ turn(6)
     result = aligned_dci(codes, angles, model="forest", folds=3)
     assert result.plain.disentanglement < 0.5
-    assert result.aligned.disentanglement > 0.95
+    assert result.aligned.disentanglement > 0.9
     assert result.aligned.informativeness > result.plain.informativeness
 
 

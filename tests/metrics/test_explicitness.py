@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from karenina.metrics._logistic import multinomial, one_vs_rest
+from karenina.metrics._logistic import Design, multinomial, one_vs_rest
 from karenina.metrics.explicitness import explicitness
 
 REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
@@ -27,7 +27,7 @@ def test_multinomial_is_scikit_learns(balanced):
     x, v = noisy()
     y = np.minimum(v[:, 0], 3)
     weights = (len(y) / 4 / np.bincount(y))[y] if balanced else None
-    ours = multinomial(x, y, 4, weights=weights, tolerance=1e-9)
+    ours = multinomial(Design.of(x), y, 4, weights=weights, tolerance=1e-9)
     model = LogisticRegression(tol=1e-10, max_iter=5000, class_weight="balanced" if balanced else None).fit(x, y)
     centred = ours[:-1] - ours[:-1].mean(axis=1, keepdims=True)
     np.testing.assert_allclose(centred.T, model.coef_, atol=1e-5)
@@ -37,7 +37,7 @@ def test_one_vs_rest_is_scikit_learns():
     x, v = noisy()
     y = v[:, 0]
     count = np.bincount(y)
-    ours = one_vs_rest(x, y, len(y) / 2 / np.stack([len(y) - count, count]), tolerance=1e-10)
+    ours = one_vs_rest(Design.of(x), y, len(y) / 2 / np.stack([len(y) - count, count]), tolerance=1e-10)
     for label in range(5):
         model = LogisticRegression(tol=1e-10, max_iter=5000, class_weight="balanced").fit(x, y == label)
         np.testing.assert_allclose(ours[:-1, label], model.coef_[0], atol=1e-5)
@@ -47,7 +47,7 @@ def test_one_vs_rest_is_scikit_learns():
 def test_separable_classes_converge():
     x = np.linspace(-1, 1, 40)[:, None] * 1e3
     y = (x[:, 0] > 0).astype(int)
-    for w in (multinomial(x, y, 2), one_vs_rest(x, y, np.ones((2, 2)))):
+    for w in (multinomial(Design.of(x), y, 2), one_vs_rest(Design.of(x), y, np.ones((2, 2)))):
         assert np.isfinite(w).all()
         assert ((x @ w[:-1] + w[-1]).argmax(axis=1) == y).all()
 

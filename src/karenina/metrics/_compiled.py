@@ -71,8 +71,13 @@ def local_variances(
 
 
 @njit(cache=True)
-def _segment(gram: Array, target: Array, w: Array, support: Array, sides: Array, u: Array, v: Array) -> int:
-    """While support and signs stay, the lasso's solution is u - alpha v. The support's size, or 0 if singular."""
+def _segment(
+    gram: Array, target: Array, w: Array, support: Array, sides: Array, u: Array, v: Array, p: Array, q: Array
+) -> int:
+    """While support and signs stay, the lasso's solution is u - alpha v, and target - gram w is p + alpha q.
+
+    Returns the size of the support, or 0 if its block of the Gram matrix is singular.
+    """
     m = 0
     for j in range(len(w)):
         if w[j] != 0.0:
@@ -105,49 +110,36 @@ def _segment(gram: Array, target: Array, w: Array, support: Array, sides: Array,
             v[a] -= low[c, a] * v[c]
         u[a] /= low[a, a]
         v[a] /= low[a, a]
+    for i in range(len(w)):
+        p[i] = target[i]
+        q[i] = 0.0
+        for a in range(m):
+            p[i] -= gram[i, support[a]] * u[a]
+            q[i] += gram[i, support[a]] * v[a]
     return m
 
 
 @njit(cache=True)
-def _remainder(gram: Array, target: Array, w: Array, q: Array) -> float:
-    """q = target - gram w; returns its largest size."""
-    most = 0.0
-    for i in range(len(w)):
-        q[i] = target[i]
-        for j in range(len(w)):
-            q[i] -= gram[i, j] * w[j]
-        most = max(most, abs(q[i]))
-    return most
-
-
-@njit(cache=True)
-def _follow(
-    gram: Array,
-    target: Array,
-    alpha: float,
-    m: int,
-    support: Array,
-    sides: Array,
-    u: Array,
-    v: Array,
-    w: Array,
-    q: Array,
-) -> bool:
-    """Put the segment's solution for alpha into w and q, and say whether it is optimal there."""
+def _holds(alpha: float, m: int, sides: Array, u: Array, v: Array, p: Array, q: Array) -> bool:
+    """Whether the segment's solution is optimal at alpha."""
     for a in range(m):
         if (u[a] - alpha * v[a]) * sides[a] <= 0.0:
             return False
-    for j in range(len(w)):
-        w[j] = 0.0
-    for a in range(m):
-        w[support[a]] = u[a] - alpha * v[a]
-    return _remainder(gram, target, w, q) <= alpha * (1 + 1e-9)
+    for i in range(len(p)):
+        if abs(p[i] + alpha * q[i]) > alpha * (1 + 1e-9):
+            return False
+    return m > 0
 
 
 @njit(cache=True)
-def _descend(gram: Array, alpha: float, w: Array, q: Array, tolerance: float, sweeps: int) -> None:
+def _descend(gram: Array, target: Array, alpha: float, w: Array, tolerance: float, sweeps: int) -> None:
     """Coordinate descent from w until no step moves the fit by more than the tolerance."""
     d = len(w)
+    q = np.empty(d)
+    for i in range(d):
+        q[i] = target[i]
+        for j in range(d):
+            q[i] -= gram[i, j] * w[j]
     for _ in range(sweeps):
         most = 0.0
         for j in range(d):
@@ -181,7 +173,7 @@ def lasso_paths(gram: Array, covariance: Array, grid: Array, tolerance: float, s
     steps = grid.shape[1]
     paths = np.zeros((k, steps, d))
     support, sides = np.empty(d, np.int64), np.empty(d)
-    u, v, w, q, target = np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d)
+    target, w, u, v, p, q = np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     for t in range(k):
         scale = 1e-300
         for j in range(d):
@@ -190,17 +182,15 @@ def lasso_paths(gram: Array, covariance: Array, grid: Array, tolerance: float, s
         m = 0
         for s in range(steps):
             alpha = grid[t, s]
-            if m == 0 or not _follow(gram, target, alpha, m, support, sides, u, v, w, q):
+            if not _holds(alpha, m, sides, u, v, p, q):
                 for j in range(d):
                     w[j] = paths[t, max(s - 1, 0), j]
-                _remainder(gram, target, w, q)
-                _descend(gram, alpha, w, q, tolerance * scale, sweeps)
+                _descend(gram, target, alpha, w, tolerance * scale, sweeps)
                 for j in range(d):
                     paths[t, s, j] = w[j]
-                m = _segment(gram, target, w, support, sides, u, v)
-                if m == 0 or not _follow(gram, target, alpha, m, support, sides, u, v, w, q):
+                m = _segment(gram, target, w, support, sides, u, v, p, q)
+                if not _holds(alpha, m, sides, u, v, p, q):
                     m = 0
-                    continue
-            for j in range(d):
-                paths[t, s, j] = w[j]
+            for a in range(m):
+                paths[t, s, support[a]] = u[a] - alpha * v[a]
     return paths

@@ -19,18 +19,27 @@ FINAL_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Lasso:
-    """weights: (d, k). intercept: (k,). alpha: (k,), the penalty chosen for each target."""
+    """weights: (d, k), of inputs and targets in their units. alpha: (k,), the penalty chosen for each target.
+
+    centre, unit: (d + k,), means of inputs and targets, and the units they were measured in.
+    """
 
     weights: Array
-    intercept: Array
     alpha: Array
+    centre: Array
+    unit: Array
 
     def predict(self, x: Array) -> Array:
-        return x @ self.weights + self.intercept
+        d = len(self.weights)
+        slope = self.weights / self.unit[:d, None] * self.unit[d:]
+        return x @ slope + (self.centre[d:] - self.centre[:d] @ slope)
 
 
-def fit(x: Array, y: Array, *, alphas: Sequence[float] | None = None, folds: int = 10) -> Lasso:
-    """Fit targets y (n, k) on x (n, d). Folds are consecutive blocks of rows: shuffle them first if order matters."""
+def fit(x: Array, y: Array, *, alphas: Sequence[float] | None = None, folds: int = 10, scale: str = "none") -> Lasso:
+    """Fit targets y (n, k) on x (n, d). Folds are consecutive blocks of rows: shuffle them first if order matters.
+
+    scale: "none", "standard" (inputs and targets in standard deviations) or "range" (in units of their range).
+    """
     from karenina.metrics._compiled import lasso_paths
 
     n, d = x.shape
@@ -43,8 +52,9 @@ def fit(x: Array, y: Array, *, alphas: Sequence[float] | None = None, folds: int
     sizes[: n % folds] += 1
     ends = np.cumsum(sizes)
     blocks = [joint[end - size : end] for size, end in zip(sizes, ends)]
-    moments = np.stack([block.T @ block for block in blocks])
-    sums = np.stack([block.sum(axis=0) for block in blocks])
+    unit = _unit(joint, centre, scale)
+    moments = np.stack([block.T @ block for block in blocks]) / np.outer(unit, unit)
+    sums = np.stack([block.sum(axis=0) for block in blocks]) / unit
     total = moments.sum(axis=0)
     covariance = total[:d, d:] / n
     grid = _grid(covariance, alphas)
@@ -65,7 +75,19 @@ def fit(x: Array, y: Array, *, alphas: Sequence[float] | None = None, folds: int
     best = error.argmin(axis=1)
     alpha = grid[np.arange(k), best]
     weights = lasso_paths(total[:d, :d] / n, covariance, alpha[:, None], FINAL_TOLERANCE, 100_000)[:, 0].T
-    return Lasso(weights, centre[d:] - centre[:d] @ weights, alpha)
+    return Lasso(weights, alpha, centre, unit)
+
+
+def _unit(centred: Array, centre: Array, scale: str) -> Array:
+    """What each column is divided by; a column that varies by rounding only is left alone and gets no weight."""
+    if scale == "none":
+        return np.ones(len(centre))
+    size = np.sqrt(np.einsum("ij,ij->j", centred, centred) / len(centred))
+    dead = size <= 1e-13 * np.abs(centre)
+    centred[:, dead] = 0.0
+    if scale == "range":
+        size = centred.max(axis=0) - centred.min(axis=0)
+    return np.where(dead, 1.0, size)
 
 
 def _grid(covariance: Array, alphas: Sequence[float] | None) -> Array:

@@ -5,20 +5,34 @@ Inputs are few here (codes: ten or so) and rows many, so second-order steps cost
 needs ten of them instead of a hundred.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
 
-def _with_ones(x: Array) -> Array:
-    return np.column_stack([x, np.ones(len(x))])
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Inputs with a column of ones, and the products of all column pairs: made once for all regressions on them."""
 
+    ones: Array
+    products: Array
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64]]
 
-def _products(x: Array) -> tuple[Array, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Products of all column pairs (n, p(p+1)/2), so that X' diag(w) X is one matrix product for many w at once."""
-    rows, columns = np.triu_indices(x.shape[1])
-    return x[:, rows] * x[:, columns], (rows, columns)
+    @classmethod
+    def of(cls, x: Array) -> "Design":
+        ones = np.column_stack([x, np.ones(len(x))])
+        rows, columns = np.triu_indices(ones.shape[1])
+        turned = np.ascontiguousarray(ones.T)
+        # X' diag(w) X for many w at once is then one matrix product
+        return cls(ones, (turned[rows] * turned[columns]).T, (rows, columns))
+
+    def ridge(self, c: float) -> Array:
+        penalty = np.full((self.ones.shape[1], 1), 1 / c)
+        penalty[-1] = 0.0
+        return penalty
 
 
 def _symmetric(upper: Array, pairs: tuple[NDArray[np.int64], NDArray[np.int64]], size: int) -> Array:
@@ -39,7 +53,7 @@ def softmax(scores: Array) -> tuple[Array, Array]:
 
 
 def multinomial(
-    x: Array,
+    design: Design,
     y: NDArray[np.int64],
     classes: int,
     *,
@@ -48,21 +62,17 @@ def multinomial(
     steps: int = 100,
     tolerance: float = 1e-5,
 ) -> Array:
-    """Weights (d + 1, classes), the intercept last, of the softmax regression of labels 0..classes-1 on x (n, d).
+    """Weights (d + 1, classes), the intercept last, of the softmax regression of labels 0..classes-1 on the design.
 
     weights: (n,), how much each row counts. Newton's method with conjugate gradients inside, preconditioned by each
     class's own block of the Hessian. Stops when no entry of the gradient of the mean loss exceeds `tolerance`
     (scikit-learn: 1e-4).
     """
-    n = len(x)
-    ones = _with_ones(x)
-    d = ones.shape[1]
-    products, pairs = _products(ones)
-    penalty = np.full((d, 1), 1 / c)
-    penalty[-1] = 0.0
+    ones, products, pairs = design.ones, design.products, design.pairs
+    n, d = ones.shape
+    penalty = design.ridge(c)
     count = np.ones(n) if weights is None else weights
-    wanted = np.zeros((d, classes))
-    np.add.at(wanted.T, y, count[:, None] * ones)
+    wanted = np.stack([np.bincount(y, count * column, minlength=classes) for column in ones.T])
     rows = np.arange(n)
     w, scores = np.zeros((d, classes)), np.zeros((n, classes))
     p, log_total = softmax(scores)
@@ -75,7 +85,7 @@ def multinomial(
             break
         blocks = _symmetric((p * (1 - p / count[:, None])).T @ products, pairs, d)
         blocks += np.diag(penalty[:, 0]) + 1e-8 * n * np.eye(d)  # the shift of all intercepts together is free
-        step = _conjugate(ones, p, count, penalty, np.linalg.inv(blocks), gradient, min(0.1, np.sqrt(size)))
+        step = _conjugate(ones, p, count, penalty, np.linalg.inv(blocks), gradient, min(0.3, np.sqrt(size)))
         towards = ones @ step
         slope = float((gradient * step).sum())
         length = 1.0
@@ -131,19 +141,16 @@ def _conjugate(
 
 
 def one_vs_rest(
-    x: Array, y: NDArray[np.int64], weights: Array, *, c: float = 1.0, steps: int = 50, tolerance: float = 1e-5
+    design: Design, y: NDArray[np.int64], weights: Array, *, c: float = 1.0, steps: int = 50, tolerance: float = 1e-5
 ) -> Array:
     """Weights (d + 1, classes), the intercept last, of one two-class regression per class, this class against the rest.
 
     y: (n,) labels 0..classes-1. weights: (2, classes), how much a row of the rest and of the class counts. The Hessians
     of all problems come from one matrix product.
     """
-    n = len(x)
-    ones = _with_ones(x)
-    d = ones.shape[1]
-    products, pairs = _products(ones)
-    penalty = np.full((d, 1), 1 / c)
-    penalty[-1] = 0.0
+    ones, products, pairs = design.ones, design.products, design.pairs
+    n, d = ones.shape
+    penalty = design.ridge(c)
     todo = np.arange(weights.shape[1])
     own = y[:, None] == todo
     sample = np.where(own, weights[1], weights[0])

@@ -193,8 +193,9 @@ def _sweep(within: Array, total: Array, turn: Array) -> tuple[Array, float]:
     d = len(turn)
     s, c = turn.T @ within @ turn, turn.T @ total @ turn
     value = float(_criterion(_importance(s, c)[None])[0])
-    grid: Array = np.arange(ANGLES) * (np.pi / 2 / ANGLES)
-    near: Array = np.linspace(-1.0, 1.0, ANGLES).astype(np.float64) * grid[1]
+    steps = np.arange(ANGLES, dtype=np.float64)
+    grid = steps * (np.pi / 2 / ANGLES)
+    near = (steps - ANGLES // 2) * (np.pi / ANGLES**2)
     for _ in range(SWEEPS):
         before = value
         for p in range(d - 1):

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina.metrics import _lasso
-from karenina.metrics._columns import scale_of
 from karenina.metrics._ensembles import Sorted, boost, choose, forest
 from karenina.metrics._inputs import Inputs
 from karenina.metrics._rows import Rows, split
@@ -203,13 +202,9 @@ Fitted = tuple[Array, Array, dict[str, Any]]
 
 
 def _by_lasso(inputs: Inputs, train: Rows, test: Rows, options: Mapping[str, Any], rng: np.random.Generator) -> Fitted:
-    x, y = inputs.codes, inputs.factors
-    (x_low, x_unit), (y_low, y_unit) = (scale_of(a[train], options["scale"]) for a in (x, y))
-    fit = _lasso.fit(
-        (x[train] - x_low) / x_unit, (y[train] - y_low) / y_unit, alphas=options["alphas"], folds=options["folds"]
-    )
-    predicted = fit.predict((x[test] - x_low) / x_unit) * y_unit + y_low
-    return np.abs(fit.weights), predicted, {"alpha": inputs.spread(fit.alpha)}
+    settings = {name: options[name] for name in ("alphas", "folds", "scale")}
+    fit = _lasso.fit(inputs.codes[train], inputs.factors[train], **settings)
+    return np.abs(fit.weights), fit.predict(inputs.codes[test]), {"alpha": inputs.spread(fit.alpha)}
 
 
 def _targets(inputs: Inputs, train: Rows) -> list[tuple[NDArray[Any], Array, int]]:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina.metrics._columns import scale_of
 from karenina.metrics._histograms import factor_labels
-from karenina.metrics._logistic import multinomial, one_vs_rest, softmax
+from karenina.metrics._logistic import Design, multinomial, one_vs_rest, softmax
 from karenina.metrics._result import Result
 from karenina.metrics._rows import split
 
@@ -69,12 +69,13 @@ def explicitness(
     live = inputs.codes[:, inputs.live]
     low, unit = scale_of(live[train], scale)
     x, held = (live[train] - low) / unit, (live[test] - low) / unit
+    design = Design.of(x)
     curves = []
     for label in labels.T:
         if classifier == "multinomial":
-            curves.append(_by_softmax(x, label[train], held, label[test], balanced))
+            curves.append(_by_softmax(design, label[train], held, label[test], balanced))
         else:
-            curves.append(_by_one_vs_rest(x, label[train], held, label[test], balanced))
+            curves.append(_by_one_vs_rest(design, label[train], held, label[test], balanced))
     if rescale:
         curves = [(classes, 2 * (auc - 0.5)) for classes, auc in curves]
     per_factor = np.array([auc.mean() if auc.size else np.nan for _, auc in curves])
@@ -85,22 +86,22 @@ def explicitness(
 Labels = NDArray[np.int64]
 
 
-def _by_softmax(x: Array, y: Labels, held: Array, truth: Labels, balanced: bool) -> tuple[Labels, Array]:
+def _by_softmax(design: Design, y: Labels, held: Array, truth: Labels, balanced: bool) -> tuple[Labels, Array]:
     classes, position = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         return classes[:0], np.empty(0)
     weights = (len(y) / len(classes) / np.bincount(position))[position] if balanced else None
-    w = multinomial(x, position, len(classes), weights=weights)
+    w = multinomial(design, position, len(classes), weights=weights)
     return _areas(softmax(held @ w[:-1] + w[-1])[0], classes, truth)
 
 
-def _by_one_vs_rest(x: Array, y: Labels, held: Array, truth: Labels, balanced: bool) -> tuple[Labels, Array]:
+def _by_one_vs_rest(design: Design, y: Labels, held: Array, truth: Labels, balanced: bool) -> tuple[Labels, Array]:
     classes, position = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         return classes[:0], np.empty(0)
     count = np.bincount(position)
     weights = len(y) / 2 / np.stack([len(y) - count, count]) if balanced else np.ones((2, len(classes)))
-    w = one_vs_rest(x, position, weights)
+    w = one_vs_rest(design, position, weights)
     p = 1 / (1 + np.exp(-(held @ w[:-1] + w[-1])))
     p /= np.maximum(p.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     return _areas(p, classes, truth)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from karenina.metrics._columns import standardised
 from karenina.metrics._histograms import factor_labels
 from karenina.metrics._inputs import Inputs, check
-from karenina.metrics._logistic import multinomial
+from karenina.metrics._logistic import Design, multinomial
 from karenina.metrics._result import Result
 from karenina.metrics._sampling import Simulated, Simulator, Source, Table
 
@@ -65,7 +65,7 @@ def z_diff(
         return _undefined(inputs)
     label = rng.integers(len(usable), size=train + evaluate)
     feature = source.differences(usable[label], batch, rng)
-    w = multinomial(feature[:train], label[:train], len(usable), tolerance=1e-5)
+    w = multinomial(Design.of(feature[:train]), label[:train], len(usable), tolerance=1e-5)
     right = (feature @ w[:-1] + w[-1]).argmax(axis=1) == label
     details = {"train_accuracy": float(right[:train].mean()), "active_codes": int(inputs.live.sum())}
     per_factor = _accuracies(label[train:], right[train:], usable, inputs)
