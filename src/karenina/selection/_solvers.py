@@ -34,29 +34,27 @@ _DIGIT = 11
 _WIDTH = 48
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
 def standardise(values: Floats, out: Floats, scale: Floats) -> None:
     """Columns of `values` (n, K) with mean 0 and variance 1 into the rows of `out` (K, n); 0 if constant."""
     n, columns = values.shape
-    first, total, square = np.empty(columns), np.zeros(columns), np.zeros(columns)
     for k in range(columns):
-        first[k] = values[0, k]
-    # Sums of differences from a value of the column itself do not cancel when the mean is large.
-    for i in range(n):
-        for k in range(columns):
-            difference = values[i, k] - first[k]
-            total[k] += difference
-            square[k] += difference * difference
-    for k in range(columns):
-        mean = total[k] / n
-        scale[k] = sqrt(max(square[k] / n - mean * mean, 0.0))
-        if scale[k] <= _ROUNDING * abs(first[k] + mean):
-            scale[k] = 0.0
-        total[k] = first[k] + mean
-        square[k] = 1.0 / scale[k] if scale[k] > 0.0 else 0.0
-    for k in range(columns):
+        row = out[k]
+        # Sums of differences from a value of the column itself do not cancel when the mean is large.
+        first = np.float64(values[0, k])
+        total, square = 0.0, 0.0
         for i in range(n):
-            out[k, i] = (values[i, k] - total[k]) * square[k]
+            difference = values[i, k] - first
+            row[i] = difference
+            total += difference
+            square += difference * difference
+        mean = total / n
+        scale[k] = sqrt(max(square / n - mean * mean, 0.0))
+        if scale[k] <= _ROUNDING * abs(first + mean):
+            scale[k] = 0.0
+        inverse = 1.0 / scale[k] if scale[k] > 0.0 else 0.0
+        for i in range(n):
+            row[i] = (row[i] - mean) * inverse
 
 
 @njit(cache=True)
