@@ -1,8 +1,9 @@
 """The figures of a report: every analysis of the study, and pictures of its best and its worst models."""
 
 import base64
+import inspect
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from karenina.studies._scores import NotEnough
 from karenina.studies.analyses import ANALYSES
 
 DPI = 110
+MOST_PANELS = 8
 MOST_DATA_SETS = 4  # whose best and worst models are drawn
 
 
@@ -58,7 +60,7 @@ def sections(material: Material, folder: Path, say: Callable[[str], None]) -> li
             missing.append((TITLES.get(name, name), frame))
             continue
         say(f"figure {name}")
-        figure = getattr(of_studies, ANALYSES[name].figure)(frame)
+        figure = _drawn(name, frame, [*prefer, *([material.ranked_by] if material.ranked_by else [])])
         text = sentence(name, frame, prefer)
         found.append(keep(figure, folder, name, TITLES.get(name, name.replace("_", " ")), text))
     parts = [Section("analyses", "Analyses", "", tuple(found), tuple(missing))]
@@ -78,6 +80,15 @@ def _analysis(material: Material, name: str) -> pd.DataFrame | str:
     except NotEnough as error:
         return str(error)
     return found if len(found) else "needs more models"
+
+
+def _drawn(name: str, frame: pd.DataFrame, prefer: Sequence[str]) -> Figure:
+    """The analysis's figure, of the most important scores where it has a panel for each."""
+    function = getattr(of_studies, ANALYSES[name].figure)
+    chosen = [score for score in dict.fromkeys(prefer) if "score" in frame and score in set(frame["score"])]
+    if chosen and "scores" in inspect.signature(function).parameters:
+        return function(frame, scores=chosen[:MOST_PANELS])  # type: ignore[no-any-return]
+    return function(frame)  # type: ignore[no-any-return]
 
 
 def _contrasts(material: Material, folder: Path, say: Callable[[str], None]) -> list[Section]:

@@ -135,8 +135,16 @@ class Material:
             self.problems.append(problem)
 
 
-def read(paths: Sequence[str | os.PathLike[str]], data_dir: str | os.PathLike[str] | None = None) -> Material:
-    """The material of a study's directory, of run directories, or of a directory of run directories."""
+def read(
+    paths: Sequence[str | os.PathLike[str]],
+    data_dir: str | os.PathLike[str] | None = None,
+    metrics: Sequence[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
+) -> Material:
+    """The material of a study's directory, of run directories, or of a directory of run directories.
+
+    metrics: which to compute for runs; a study has its own. data: the path of the runs' data set, if it is the user's.
+    """
     given = [Path(path) for path in paths]
     for path in given:
         if not path.is_dir():
@@ -144,7 +152,7 @@ def read(paths: Sequence[str | os.PathLike[str]], data_dir: str | os.PathLike[st
     if len(given) == 1 and (given[0] / "study.toml").exists():
         return read_study(given[0])
     runs = [run for path in given for run in _runs_in(path)]
-    return read_runs(runs, data_dir)
+    return read_runs(runs, data_dir, metrics, data)
 
 
 def _runs_in(path: Path) -> list[Path]:
@@ -215,9 +223,13 @@ def read_study(path: Path) -> Material:
     )
 
 
-def read_runs(paths: Sequence[Path], data_dir: str | os.PathLike[str] | None = None) -> Material:
+def read_runs(
+    paths: Sequence[Path],
+    data_dir: str | os.PathLike[str] | None = None,
+    metrics: Sequence[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
+) -> Material:
     """Encode and score the runs, and compare those that differ by their seed alone."""
-    from karenina.data import load
     from karenina.studies.evaluate import evaluate, inputs
     from karenina.studies.task import rows
     from karenina.training import open as open_run
@@ -232,8 +244,8 @@ def read_runs(paths: Sequence[Path], data_dir: str | os.PathLike[str] | None = N
             notes.append(f"Left out: {error}")
     if not opened:
         raise ValueError(notes[0] if notes else "no runs to report on")
-    datas = {name: load(name, data_dir=data_dir) for name in {run.config.data for run in opened.values()}}
-    found = {name: evaluate(run, datas[run.config.data]) for name, run in opened.items()}
+    datas = {name: load_named(name, data, data_dir) for name in {run.config.data for run in opened.values()}}
+    found = {name: evaluate(run, datas[run.config.data], metrics=metrics) for name, run in opened.items()}
     strengths = _strengths([run.config for run in opened.values()])
     lines: list[tuple[Any, ...]] = []
     for (name, run), parameter in zip(opened.items(), strengths):
@@ -248,8 +260,8 @@ def read_runs(paths: Sequence[Path], data_dir: str | os.PathLike[str] | None = N
     frame, pairs = _with_udr(frame, codes)
 
     def read_inputs(name: str) -> Inputs:
-        data = datas[name]
-        return Inputs(*inputs(data), data.factor_names, tuple(size is None for size in data.factor_sizes))
+        found = datas[name]
+        return Inputs(*inputs(found), found.factor_names, tuple(size is None for size in found.factor_sizes))
 
     commands = [_train_command(run.config, run.path) for run in opened.values()]
     shown = " ".join(shlex.quote(os.path.relpath(run.path)) for run in opened.values())
@@ -263,6 +275,22 @@ def read_runs(paths: Sequence[Path], data_dir: str | os.PathLike[str] | None = N
         tuple(notes),
         (*commands, f"karenina report {shown}"),
     )
+
+
+def load_named(
+    name: str, path: str | os.PathLike[str] | None = None, data_dir: str | os.PathLike[str] | None = None
+) -> Any:
+    """The data set on which a run was trained: by its name, or from the user's `path`, which must give that name."""
+    from karenina.data import load
+
+    try:
+        found = load(name if path is None else str(path), data_dir=data_dir)
+    except ValueError as error:
+        hint = "" if path is not None else ". If it is your own, say where it is: data=PATH, or --data PATH"
+        raise ValueError(f"{error}{hint}") from None
+    if found.name != name:
+        raise ValueError(f"the run was trained on {name}, but {path} is {found.name}")
+    return found
 
 
 def _strengths(configs: Sequence[Any]) -> list[str]:

@@ -19,7 +19,7 @@ from karenina._version import __version__
 from karenina.report.answer import Answer, answers
 from karenina.report.details import details, priority
 from karenina.report.figures import Section, sections
-from karenina.report.material import Material, read
+from karenina.report.material import Material, load_named, read
 
 MOST_BYTES = 20_000_000
 Say = Callable[[str], None]
@@ -29,21 +29,26 @@ def report(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str] | None = None,
     *,
+    figures: bool = True,
+    metrics: Sequence[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     progress: Say | None = None,
 ) -> Path:
     """Write the page of a study (its directory), or of runs (their directories, or one that holds them).
 
-    out: folder for the page; by default `report` in the study's directory or in the first one given. Gives the path of
-    the page. A study that is unfinished, has failures, or has no labels gives a page that says so.
+    out: folder for the page; by default `report` in the study's directory or in the first one given. figures: with the
+    analyses, which take most of the time. metrics: which to compute for runs (all); a study has its own. data: the path
+    of the runs' data set, if it is your own. Gives the path of the page. A study that is unfinished, has failures, or
+    has no labels gives a page that says so.
 
     >>> page = report("study")                                    # doctest: +SKIP
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise ValueError("expected the directory of a study, or those of runs")
-    material = read(given, data_dir)
-    return write(material, Path(out) if out is not None else Path(given[0]) / "report", progress)
+    material = read(given, data_dir, metrics, data)
+    return write(material, Path(out) if out is not None else Path(given[0]) / "report", progress, figures=figures)
 
 
 def show(
@@ -52,27 +57,29 @@ def show(
     *,
     span: str = "prior",
     seed: int = 0,
+    metrics: Sequence[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Write the page of one run, and beside it traversal.png, traversal.gif and reconstructions.png.
 
     span: what the traversal pictures move over, the "prior" ([-2, 2]) or the "posterior". seed: which images they show.
+    metrics: which to compute (all). data: the path of its data set, if it is your own.
     """
-    from karenina.data import load
     from karenina.training import open as open_run
     from karenina.training.pictures import save_reconstructions, traverse
 
     opened = open_run(run)
     folder = Path(out) if out is not None else Path(run) / "report"
-    images, _ = load(opened.config.data, data_dir=data_dir).sample(500, seed)
+    images, _ = load_named(opened.config.data, data, data_dir).sample(500, seed)
     walk = traverse(opened, images, span=span)
     for name in ("traversal.png", "traversal.gif"):
         walk.save(folder / name)
     save_reconstructions(opened, images[:10], folder / "reconstructions.png")
-    return write(read([run], data_dir), folder, None)
+    return write(read([run], data_dir, metrics, data), folder)
 
 
-def write(material: Material, out: Path, progress: Say | None = None) -> Path:
+def write(material: Material, out: Path, progress: Say | None = None, *, figures: bool = True) -> Path:
     """Write out/index.html and out/figures/."""
     say: Say = progress or (lambda text: None)
     found: list[Answer] = []
@@ -83,7 +90,7 @@ def write(material: Material, out: Path, progress: Say | None = None) -> Path:
         first = [run for answer in found for run in [answer.best, *(pick.run for pick in answer.picks)]]
         shown = details(material, priority(material, first))
         say("figures")
-    parts = sections(material, out / "figures", say) if len(material.frame) else []
+    parts = sections(material, out / "figures", say) if len(material.frame) and figures else []
     page = _fit(lambda kept: render(_page(material, found, kept, parts)), shown)
     return save(out, page)
 
