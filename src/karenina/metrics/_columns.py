@@ -13,13 +13,6 @@ def standardised(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(spread > 0, centred / np.where(spread > 0, deviation, 1.0), 0.0)
 
 
-def to_unit_range(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Columns from 0 to 1; constant columns become 0."""
-    low = columns.min(axis=0)
-    spread = columns.max(axis=0) - low
-    return (columns - low) / np.where(spread > 0, spread, 1.0)
-
-
 def scale_of(columns: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Offset and unit of each column for kind "standard" (mean, deviation) or "range" (minimum, range)."""
     low = columns.min(axis=0)
