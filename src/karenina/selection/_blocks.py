@@ -41,7 +41,7 @@ class Blocks:
 
 def panel(codes: Codes, models: Ints, *, ranks: bool = False, keep: list[Bools] | None = None) -> Panel:
     """Codes (or their ranks) of these models, mean 0 and variance 1 per latent; 0 for latents not in `keep`."""
-    from karenina.selection._solvers import standardise, standardised_ranks
+    from karenina.selection._columns import standardise, standardised_ranks
 
     start = np.concatenate([[0], np.cumsum(codes.sizes[models])])
     z = np.empty((start[-1], codes.n))

@@ -1,4 +1,4 @@
-"""Compiled kernels: ranks, and similarity and UDR of many pairs of models from their moments alone.
+"""Compiled kernels: similarity and UDR of many pairs of models, from their moments alone.
 
 Importing this module imports numba; the rest of the package does so only when a score is asked for.
 
@@ -7,7 +7,7 @@ Letters: a source model with L_s latents predicts a target with L_t. G = Z_s' Z_
 through G and C only, so no kernel here ever sees a sample.
 """
 
-from math import ceil, sqrt
+from math import sqrt
 
 import numpy as np
 from numba import njit
@@ -29,87 +29,8 @@ _ITERATIONS = 100_000
 # Below this a latent has no variance (standardised latents have variance 1).
 _NOTHING = 1e-12
 _ROUNDING = 10 * np.finfo(np.float64).eps
-_DIGIT = 11
 # Columns of one descent: long enough for vector instructions, few enough for the innermost cache.
 _WIDTH = 48
-
-
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
-def standardise(values: Floats, out: Floats, scale: Floats) -> None:
-    """Columns of `values` (n, K) with mean 0 and variance 1 into the rows of `out` (K, n); 0 if constant."""
-    n, columns = values.shape
-    for k in range(columns):
-        row = out[k]
-        # Sums of differences from a value of the column itself do not cancel when the mean is large.
-        first = np.float64(values[0, k])
-        total, square = 0.0, 0.0
-        for i in range(n):
-            difference = values[i, k] - first
-            row[i] = difference
-            total += difference
-            square += difference * difference
-        mean = total / n
-        scale[k] = sqrt(max(square / n - mean * mean, 0.0))
-        if scale[k] <= _ROUNDING * abs(first + mean):
-            scale[k] = 0.0
-        inverse = 1.0 / scale[k] if scale[k] > 0.0 else 0.0
-        for i in range(n):
-            row[i] = (row[i] - mean) * inverse
-
-
-@njit(cache=True)
-def standardised_ranks(patterns: NDArray[np.uint64], bits: int, out: Floats, scale: Floats) -> None:
-    """Average ranks of columns of floats, given as their bit patterns (n, K), standardised, into `out` (K, n).
-
-    Radix sort: linear in n, and on 10,000 float32 four times as fast as a comparing sort.
-    """
-    n, columns = patterns.shape
-    passes = ceil(bits / _DIGIT)
-    low = np.uint64((1 << _DIGIT) - 1)
-    sign = np.uint64(1) << np.uint64(bits - 1)
-    flip = sign | (sign - np.uint64(1))
-    keys, spare_keys = np.empty(n, np.uint64), np.empty(n, np.uint64)
-    order, spare_order = np.empty(n, np.int32), np.empty(n, np.int32)
-    count = np.empty((passes, (1 << _DIGIT) + 1), np.int32)
-    for column in range(columns):
-        count[:] = 0
-        for i in range(n):
-            key = np.uint64(patterns[i, column])
-            if key == sign:  # -0 equals 0
-                key = np.uint64(0)
-            # Patterns of positive floats are in the order of the floats, those of negative ones in the reverse.
-            key = key ^ flip if key & sign else key | sign
-            keys[i] = key
-            order[i] = i
-            for digit in range(passes):
-                count[digit, ((key >> np.uint64(digit * _DIGIT)) & low) + np.uint64(1)] += 1
-        for digit in range(passes):
-            place = count[digit]
-            for b in range(1 << _DIGIT):
-                place[b + 1] += place[b]
-            shift = np.uint64(digit * _DIGIT)
-            for i in range(n):
-                b = (keys[i] >> shift) & low
-                spare_keys[place[b]] = keys[i]
-                spare_order[place[b]] = order[i]
-                place[b] += 1
-            keys, spare_keys = spare_keys, keys
-            order, spare_order = spare_order, order
-        start = 0
-        square = 0.0
-        while start < n:
-            stop = start + 1
-            while stop < n and keys[stop] == keys[start]:
-                stop += 1
-            rank = 0.5 * (start + stop - n)
-            square += rank * rank * (stop - start)
-            for i in range(start, stop):
-                out[column, order[i]] = rank
-            start = stop
-        scale[column] = sqrt(square / n)
-        if square > 0.0:
-            for i in range(n):
-                out[column, i] /= scale[column]
 
 
 @njit(cache=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
