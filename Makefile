@@ -9,7 +9,7 @@ demo: $(READY)
 	$(BIN)/karenina demo --out demo
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._cli_report import compare, demo, report, show
 from karenina._cli_study import study_app
 from karenina._version import __version__
 
@@ -259,45 +260,8 @@ def rank(
         console.print(f"best with {latents} informative latents: {name}", highlight=False)
 
 
-@app.command()
-def show(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the pictures; default RUN/pictures.")] = None,
-    span: Annotated[
-        str, typer.Option(help="Move latents over the prior ([-2, 2]) or the posterior's range.")
-    ] = "prior",
-    seed: Annotated[int, typer.Option(help="Which images.")] = 0,
-    data_dir: DataDir = None,
-) -> None:
-    """Draw what a model has learnt: traversals (PNG and GIF) and reconstructions."""
-    from karenina.data import load
-    from karenina.training import open as open_run
-    from karenina.training.pictures import save_reconstructions, traverse
-
-    model = open_run(run)
-    images, _ = load(model.config.data, data_dir=data_dir).sample(500, seed)
-    out = out or run / "pictures"
-    walk = traverse(model, images, span=span)
-    for name in ("traversal.png", "traversal.gif"):
-        walk.save(out / name)
-    save_reconstructions(model, images[:10], out / "reconstructions.png")
-    print(f"{repr(model)[1:-1]}: {int(walk.informative.sum())} informative latents")
-    for name in ("traversal.png", "traversal.gif", "reconstructions.png"):
-        print(f"wrote {out / name}")
-
-
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for what the demo makes.")] = Path("demo"),
-) -> None:
-    """The main job in small: draw the data sets."""
-    from karenina.data import load
-    from karenina.data.sheet import draw_sheet
-
-    for name in ("blobs", "dsprites", "color_dsprites", "noisy_dsprites", "shapes3d", "teapots"):
-        data = load(name)
-        draw_sheet(data, out / f"{name}.png")
-        print(f"{repr(data)[1:-1]} -> {out / f'{name}.png'}", flush=True)
+for command in (report, show, compare, demo):
+    app.command()(command)
 
 
 def _console(console: Callable[..., Any]) -> Any:
