@@ -55,6 +55,7 @@ def boxes(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
             ax.vlines(x, here["q25"], here["q75"], color=_colour(d), linewidth=4, label=data)
             ax.plot(x, here["median"], "o", color="white", markeredgecolor="black", markersize=3)
         ax.set_xticks(range(len(methods)), methods, rotation=30, ha="right", fontsize=7)
+        ax.set_xlim(-0.6, len(methods) - 0.4)
 
     return _panels(frame, scores, draw)
 
