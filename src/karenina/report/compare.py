@@ -54,7 +54,7 @@ def compare(
     encoded = [run.encode(images) for run in runs]
     codes = [mean for mean, _ in encoded]
     kl = [0.5 * (m.astype(float) ** 2 + np.exp(v.astype(float)) - v - 1).mean(axis=0) for m, v in encoded]
-    similarity = both_ways(codes)
+    similarity = both_ways(codes, [values > kl_threshold for values in kl])
     rows = _rows(similarity, codes, kl, kl_threshold)
     labels = [f"{letter}: {_label(run)}" for letter, run in zip("AB", runs)]
     starts = [[[round(float(v), 3) for v in c[i]] for c in codes] for i in range(SHOWN)]
@@ -89,12 +89,15 @@ def compare(
 MOVES = "A above B in each pair of rows; the latent of A goes from -2 to 2, that of B the same way where they agree."
 
 
-def both_ways(codes: list[NDArray[np.float32]]) -> NDArray[np.float64]:
-    """Mean of the similarity of A's latents to B's and of B's to A's: (L_A, L_B)."""
+def both_ways(codes: list[NDArray[np.float32]], alive: list[NDArray[np.bool_]]) -> NDArray[np.float64]:
+    """Mean of the similarity of A's latents to B's and of B's to A's: (L_A, L_B); 0 for latents that are not alive."""
     from karenina.selection import similarity_matrix
 
-    forth, back = similarity_matrix(codes[0], codes[1]), similarity_matrix(codes[1], codes[0])
-    return 0.5 * (forth + back.T)
+    found = np.zeros((len(alive[0]), len(alive[1])))
+    if alive[0].any() and alive[1].any():
+        a, b = (mean[:, kept] for mean, kept in zip(codes, alive))
+        found[np.ix_(*alive)] = 0.5 * (similarity_matrix(a, b) + similarity_matrix(b, a).T)
+    return found
 
 
 def _rows(
@@ -104,7 +107,7 @@ def _rows(
     # Dead latents must not take the partners of live ones: they are matched among what is left.
     alive = np.outer(kl[0] > threshold, kl[1] > threshold)
     found = []
-    for a, b in match(similarity + alive):
+    for a, b in match(similarity + (1 + similarity.max()) * alive):
         x, y = codes[0][:, a], codes[1][:, b]
         varies = np.ptp(x) > 0 and np.ptp(y) > 0
         correlation = float(np.corrcoef(x, y)[0, 1]) if varies else 0.0

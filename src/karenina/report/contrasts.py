@@ -80,6 +80,12 @@ def _latents(material: Material, name: str) -> tuple[NDArray[np.int64], NDArray[
     return order, kl[order] > material.kl_threshold
 
 
+def _informative(material: Material, name: str) -> NDArray[np.int64]:
+    """The informative latents, the largest KL first; the first latent if there are none."""
+    order, informative = _latents(material, name)
+    return order[informative] if informative.any() else order[:1]
+
+
 def _wall(material: Material, names: list[str]) -> tuple[Figure, str]:
     from karenina.report.details import mosaic
     from karenina.training import open as open_run
@@ -108,16 +114,17 @@ def _similarities(material: Material, names: list[str]) -> tuple[Figure, str]:
     figure = Figure(figsize=(3.1 * len(pairs), 3.4), layout="constrained")
     shares = []
     for axis, (a, b) in zip(figure.subplots(1, len(pairs), squeeze=False)[0], pairs):
-        (rows, alive), (columns, _) = _latents(material, a), _latents(material, b)
-        target, source = (np.array(material.codes(name)[0][:ROWS]) for name in (a, b))
-        matrix = similarity_matrix(target, source)[np.ix_(rows, columns)]
+        rows, columns = (_informative(material, name) for name in (a, b))
+        # Without the dead latents: standardised, their remains of codes would get any weight in the lasso.
+        target, source = (np.array(material.codes(n)[0][:ROWS, kept]) for n, kept in ((a, rows), (b, columns)))
+        matrix = similarity_matrix(target, source)
         axis.imshow(matrix, cmap="viridis", vmin=0, vmax=max(float(matrix.max()), 1e-9))
         axis.set_yticks(range(len(rows)), rows, fontsize=7)
         axis.set_xticks(range(len(columns)), columns, fontsize=7)
         axis.set_ylabel(material.about.loc[a, "label"], fontsize=7)
         axis.set_xlabel(material.about.loc[b, "label"], fontsize=7)
-        sums = matrix[alive].sum(axis=1)
-        shares += (matrix[alive].max(axis=1)[sums > 0] / sums[sums > 0]).tolist()
+        sums = matrix.sum(axis=1)
+        shares += (matrix.max(axis=1)[sums > 0] / sums[sums > 0]).tolist()
     share = f"{100 * np.mean(shares):.0f} %" if shares else "no part"
     return figure, (
         f"The best match of an informative latent carries {share} of its similarity to the other model, "

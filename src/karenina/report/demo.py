@@ -12,7 +12,8 @@ from karenina.report.material import read_study
 from karenina.report.page import write
 
 # Blobs are 16x16 images whose factors differ in how much they change the picture, so that VAEs separate them in 6,000
-# steps. In so short a run half-dead latents keep a KL of some hundredths, hence the threshold.
+# steps. In so short a run half-dead latents keep a KL of some hundredths, hence the threshold, and the lasso gives them
+# wild weights, hence UDR by rank correlation first.
 PLAN = """
 name = "beta-VAE on blobs"
 data = "blobs"
@@ -23,7 +24,11 @@ latents = 8
 [methods.beta_vae]
 beta = [0.25, 1, 8, 16]
 
+[evaluation]
+metrics = ["mig", "mig_sup", "modularity", "sap", "dci_lasso", "dci_forest", "z_diff", "z_min_variance", "irs"]
+
 [selection]
+udr = ["spearman", "lasso"]
 kl_threshold = 0.1
 """
 

@@ -20,7 +20,7 @@ from karenina.studies._scores import NotEnough
 from karenina.studies.analyses import ANALYSES
 
 DPI = 110
-MOST_PANELS = 8
+MOST_PANELS = 4
 MOST_DATA_SETS = 4  # whose best and worst models are drawn
 
 
@@ -60,9 +60,12 @@ def sections(material: Material, folder: Path, say: Callable[[str], None]) -> li
             missing.append((TITLES.get(name, name), frame))
             continue
         say(f"figure {name}")
-        figure = _drawn(name, frame, [*prefer, *([material.ranked_by] if material.ranked_by else [])])
-        text = sentence(name, frame, prefer)
-        found.append(keep(figure, folder, name, TITLES.get(name, name.replace("_", " ")), text))
+        title, text = TITLES.get(name, name.replace("_", " ")), sentence(name, frame, prefer)
+        if ANALYSES[name].figure == "growth" and frame.groupby("score").size().max() == 1:
+            found.append(Shown(name, title, text))  # one number of partners: nothing grows
+            continue
+        figure = _drawn(name, frame, [*([material.ranked_by] if material.ranked_by else []), *prefer])
+        found.append(keep(figure, folder, name, title, text))
     parts = [Section("analyses", "Analyses", "", tuple(found), tuple(missing))]
     return parts + _contrasts(material, folder, say)
 

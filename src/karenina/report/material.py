@@ -19,8 +19,6 @@ from karenina.studies._bootstrap import median_bounds
 from karenina.studies._scores import Scores, scores
 from karenina.studies.evaluate import INFORMATIVE_KL
 
-# The first of these that the models have ranks them. The version within a setting is the one that the paper reports.
-RANKED_BY = ("udr_lasso", "udr_spearman", "udr_lasso_a2a", "udr_spearman_a2a")
 # A study computes UDR when it is complete; until then the report does, for up to this many models.
 MOST_RANKED_HERE = 300
 _OF_RUN = (
@@ -54,7 +52,8 @@ class Material:
     frame: as `karenina.studies.results` gives it. paths: run -> its directory. pairs: UDR of pairs (target, source,
     value), or None. codes: run -> its codes (n, L) and KLs (L,). inputs: data set -> what was encoded; a ValueError or
     OSError where that is gone. notes: what a reader must know before all else. commands: how to make it again.
-    plan: the study file, or "". study: the directory of the study, or None.
+    plan: the study file, or "". study: the directory of the study, or None. versions: of UDR; the first that the models
+    have ranks them, and `pairs` are of the first.
     """
 
     title: str
@@ -68,6 +67,7 @@ class Material:
     plan: str = ""
     study: Path | None = None
     kl_threshold: float = INFORMATIVE_KL
+    versions: tuple[str, ...] = ("lasso",)
     problems: list[str] = field(default_factory=list)
 
     @cached_property
@@ -96,7 +96,8 @@ class Material:
     def ranked_by(self) -> str | None:
         """The score that ranks the models without labels."""
         known = dict(zip(self.scores.names, self.scores.values.T))
-        return next((name for name in RANKED_BY if name in known and np.isfinite(known[name]).any()), None)
+        names = [f"udr_{version}" for version in self.versions]
+        return next((name for name in names if name in known and np.isfinite(known[name]).any()), None)
 
     @cached_property
     def informative(self) -> NDArray[np.int64]:
@@ -114,7 +115,7 @@ class Material:
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float, int]]:
         """run -> bounds of its UDR when its partners are resampled, and the number of partners."""
-        if self.pairs is None:
+        if self.pairs is None or self.ranked_by != f"udr_{self.versions[0]}":
             return {}
         groups = {str(run): np.sort(part.dropna().to_numpy()) for run, part in self.pairs.groupby("target")["value"]}
         bounds = median_bounds(list(groups.values()))
@@ -205,8 +206,9 @@ def read_study(path: Path) -> Material:
         return np.load(folder.run(name) / "codes.npy", mmap_mode="r"), np.load(folder.run(name) / "kl.npy")
 
     found = read_parquet(pairs).to_pandas() if pairs.exists() else None
-    if not frame["metric"].isin(RANKED_BY).any() and len(status.done) <= MOST_RANKED_HERE:
-        frame, found = _with_udr(frame, codes)
+    ranked = frame["metric"].isin([f"udr_{version}" for version in plan.selection.udr]).any()
+    if not ranked and len(status.done) <= MOST_RANKED_HERE and plan.selection.udr:
+        frame, found = _with_udr(frame, codes, plan.selection.udr[0], plan.selection.kl_threshold)
     where = shlex.quote(str(path))
     return Material(
         plan.name,
@@ -220,6 +222,7 @@ def read_study(path: Path) -> Material:
         plan.to_toml(),
         path,
         plan.selection.kl_threshold,
+        plan.selection.udr or ("lasso",),
     )
 
 
@@ -314,9 +317,12 @@ def _of_run(name: str, config: Any, parameter: str) -> tuple[Any, ...]:
 
 
 def _with_udr(
-    frame: pd.DataFrame, codes: Callable[[str], tuple[NDArray[np.float32], NDArray[np.float64]]]
+    frame: pd.DataFrame,
+    codes: Callable[[str], tuple[NDArray[np.float32], NDArray[np.float64]]],
+    version: str = "lasso",
+    kl_threshold: float = INFORMATIVE_KL,
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """UDR within settings for each data set that has two seeds of one."""
+    """UDR for each data set that has two seeds of a setting."""
     from karenina.selection import udr
 
     about = frame.drop_duplicates("run")
@@ -328,8 +334,15 @@ def _with_udr(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             arrays = [codes(name) for name in names]
-            found = udr([c for c, _ in arrays], [kl for _, kl in arrays], list(part["setting"]))
-        selected = {"metric": "udr_lasso", "family": "selection", "property": "", "factor": ""}
+            found = udr(
+                [c for c, _ in arrays],
+                [kl for _, kl in arrays],
+                list(part["setting"]),
+                similarity="lasso" if version.startswith("lasso") else "spearman",
+                all_to_all=version.endswith("a2a"),
+                kl_threshold=kl_threshold,
+            )
+        selected = {"metric": f"udr_{version}", "family": "selection", "property": "", "factor": ""}
         extra.append(part.assign(**selected, value=found.scores, std=np.nan))
         targets = np.repeat(np.arange(len(names)), np.diff(found.start))
         named = {"target": [names[i] for i in targets], "source": [names[i] for i in found.sources]}
