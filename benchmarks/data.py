@@ -51,7 +51,8 @@ def measure(name: str) -> None:
             call()
             times[call.__name__].append(time.process_time() - start)
     ours, naive = (1000 * float(np.median(seconds)) for seconds in times.values())
-    print(f"{name:16}{load:8.2f}{ours:10.3f}{naive:14.2f}{naive / ours:9.1f}x{peak_megabytes() - before:8.0f}", flush=True)
+    memory = peak_megabytes() - before
+    print(f"{name:16}{load:8.2f}{ours:10.3f}{naive:14.2f}{naive / ours:9.1f}x{memory:8.0f}", flush=True)
 
 
 if __name__ == "__main__":

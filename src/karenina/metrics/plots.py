@@ -74,7 +74,7 @@ def plot_scores(table: Table, path: str | os.PathLike[str]) -> None:
 
 
 def _matrices(table: Table) -> dict[str, NDArray[np.float64]]:
-    """The relation matrix of every metric that has one; metrics that share one are drawn once, under all their names."""
+    """The relation matrix of every metric that has one; one that metrics share appears once, under all their names."""
     found: dict[str, NDArray[np.float64]] = {}
     for name, result in table.items():
         matrix = getattr(result, "matrix", None)
