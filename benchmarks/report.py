@@ -34,7 +34,7 @@ beta = [1, 2, 4, 6, 8, 10]
 metrics = ["mig", "modularity", "sap", "dci_lasso", "z_min_variance", "irs"]
 rows = 1000
 [selection]
-udr = ["lasso"]
+udr = ["spearman"]
 partners = 10
 """
 

@@ -20,6 +20,7 @@ TITLES = {
     "udr_partners": "How many partners does UDR need?",
     "dynamics": "Training dynamics against metrics",
     "polarised": "Latents switched off",
+    "tasks": "What codes are good for, against scores",
 }
 MOST_PARTS = 3  # data sets or methods that a sentence names
 
