@@ -273,7 +273,7 @@ def everything():
     rng = np.random.default_rng(0)
     family = dict.fromkeys(("elbo", "informative_latents"), "label-free")
     family |= {f"total_correlation_{kind}": "label-free" for kind in ("mean", "sampled")}
-    family |= {"udr_lasso": "selection", "udr_spearman": "selection"}
+    family |= {"udr_lasso": "selection", "udr_spearman": "selection", "fairness_mean": "task"}
     return frame_of({name: rng.normal(size=(2, 2, 3, 6)) for name in ("mig", "sap", *family)}, family)
 
 
@@ -292,3 +292,18 @@ def test_every_analysis_has_a_figure(name):
     figure = getattr(figures, analysis.figure)(found)
     assert len(figure.axes) >= 1
     figure.canvas.draw()
+
+
+def test_tasks_are_correlated_with_every_score_and_are_no_metric():
+    rng = np.random.default_rng(0)
+    mig = rng.normal(size=(1, 2, 3, 20))
+    values = {"mig": mig, "elbo": rng.normal(size=mig.shape), "downstream_boosted_100": mig**3, "fairness_mean": -mig}
+    family = {"elbo": "label-free", "downstream_boosted_100": "task", "fairness_mean": "task"}
+    frame = frame_of(values, family)
+    found = analyses.tasks(frame).set_index(["task", "score"]).correlation
+    assert found["downstream_boosted_100", "mig"] == pytest.approx(1)
+    assert found["fairness_mean", "mig"] == pytest.approx(-1)
+    assert abs(found["downstream_boosted_100", "elbo"]) < 0.3
+    assert set(analyses.unsupervised(frame).score) == {"mig"}
+    with pytest.raises(NotEnough, match="tasks = true"):
+        analyses.tasks(frame_of({"mig": mig}))

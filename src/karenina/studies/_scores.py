@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 UNSUPERVISED = ("label-free", "selection")
+TASK = "task"  # what codes are good for: neither a measure of disentanglement nor free of labels
 _RUN = ["run", "data", "method", "strength", "setting", "seed", "latents"]
 
 
@@ -25,7 +26,8 @@ class Scores:
     families: tuple[str, ...]
 
     def columns(self, *, supervised: bool) -> list[int]:
-        return [j for j, family in enumerate(self.families) if (family not in UNSUPERVISED) == supervised]
+        """The metrics that need labels, or the scores that need none; tasks are neither."""
+        return [j for j, f in enumerate(self.families) if f != TASK and (f not in UNSUPERVISED) == supervised]
 
     def groups(self, *by: str) -> list[tuple[tuple[Any, ...], NDArray[np.int64]]]:
         """Rows of each group, in the order in which groups first appear."""

@@ -24,7 +24,7 @@ from karenina.studies._bootstrap import (
     share_bounds,
     spearman,
 )
-from karenina.studies._scores import Scores, need, scores
+from karenina.studies._scores import TASK, Scores, need, scores
 
 Floats = NDArray[np.float64]
 
@@ -137,7 +137,8 @@ def total_correlation(frame: pd.DataFrame) -> pd.DataFrame:
     """
     table = scores(frame)
     lines = []
-    measures = [name.removesuffix("_mean") for name in table.names if name.endswith("_mean")]
+    measures = [name.removesuffix("_sampled") for name in table.names if name.endswith("_sampled")]
+    measures = [measure for measure in measures if f"{measure}_mean" in table.names]
     need(bool(measures), "scores such as total_correlation_mean")
     for key, rows in table.groups("data", "method", "strength"):
         for measure in measures:
@@ -175,6 +176,26 @@ def unsupervised(
             for j, b in enumerate(labelled, start=len(free)):
                 lines.append((*key, table.names[a], table.names[b], *(m[i, j] for m in found), len(rows)))
     return pd.DataFrame(lines, columns=[*by, "unsupervised", "score", "correlation", "low", "high", "runs"])
+
+
+def tasks(frame: pd.DataFrame, by: Sequence[str] = ("data",), resamples: int = RESAMPLES) -> pd.DataFrame:
+    """Rank correlation of what codes are good for (accuracy from few rows and many, fairness) with every other score.
+
+    Locatello et al. (2019), section 5.5, figures 5, 6 and 19 to 23; fairness: Duan et al. (2020), figure 11, and Holtz
+    et al. (2022), Table 4. fairness_* are distances: fair codes have small ones.
+    -> *by, task, score, correlation, low, high, runs
+    """
+    table = scores(frame)
+    useful = [j for j, family in enumerate(table.families) if family == TASK]
+    others = [j for j, family in enumerate(table.families) if family != TASK]
+    need(bool(useful) and bool(others), "tasks = true under [evaluation]")
+    lines = []
+    for key, rows in table.groups(*by):
+        found = spearman(table.values[rows][:, [*useful, *others]], resamples)
+        for i, a in enumerate(useful):
+            for j, b in enumerate(others, start=len(useful)):
+                lines.append((*key, table.names[a], table.names[b], *(m[i, j] for m in found), len(rows)))
+    return pd.DataFrame(lines, columns=[*by, "task", "score", "correlation", "low", "high", "runs"])
 
 
 def udr_versions(frame: pd.DataFrame) -> pd.DataFrame:
@@ -412,4 +433,5 @@ ANALYSES: dict[str, Analysis] = {
     "udr_partners": Analysis(udr_partners, "growth", "pairs"),
     "dynamics": Analysis(dynamics_agreement, "growth", "dynamics"),
     "polarised": Analysis(polarised, "polarised"),
+    "tasks": Analysis(tasks, "correlations"),
 }

@@ -138,6 +138,7 @@ _SCORING: dict[str, Reader] = {
     "rows": _whole(1),
     "repeats": _whole(1),
     "seed": _whole(0),
+    "tasks": _flag,
 }
 _SELECTION: dict[str, Reader] = {
     "udr": _versions,

@@ -93,13 +93,17 @@ class Point:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How runs are scored: arguments of `karenina.studies.evaluate.evaluate`. metrics: names, or None for all."""
+    """How runs are scored: arguments of `karenina.studies.evaluate.evaluate`. metrics: names, or None for all.
+
+    tasks: also downstream prediction and fairness, about a minute a model.
+    """
 
     metrics: tuple[str, ...] | None = None
     protocol: str | None = None
     rows: int = 10_000
     repeats: int = 1
     seed: int = 0
+    tasks: bool = False
 
     @cached_property
     def hash(self) -> str:

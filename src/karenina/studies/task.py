@@ -104,6 +104,7 @@ def _train_and_score(folder: Folder, point: Point, scoring: Scoring, checkpoint_
         repeats=scoring.repeats,
         seed=scoring.seed,
         rows=scoring.rows,
+        tasks=scoring.tasks,
     )
     for name, array in (("codes.npy", found.codes.astype(np.float32)), ("kl.npy", found.kl)):
         with atomic(path / name) as part, part.open("wb") as file:
