@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from karenina.report import decoder
 from karenina.report.details import SHOWN, SPAN, mosaic
 from karenina.report.figures import Section, keep
-from karenina.report.material import load_named
+from karenina.report.material import load_named, words
 from karenina.report.page import render, save, versions
 
 ROWS = 5000
@@ -128,7 +128,7 @@ def _rows(
 
 def _label(run: Any) -> str:
     c = run.config
-    return f"{c.method} {' '.join(f'{name}={value}' for name, value in c.parameters.items())}, seed {c.seed}"
+    return f"{c.method} {words(c.parameters)}, seed {c.seed}"
 
 
 def _sentences(rows: list[dict[str, Any]]) -> list[str]:

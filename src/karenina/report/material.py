@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from karenina.studies._bootstrap import median_bounds
 from karenina.studies._scores import Scores, scores
 from karenina.studies.evaluate import INFORMATIVE_KL
+from karenina.studies.plan import canonical
 
 # A study computes UDR when it is complete; until then the report does, for up to this many models.
 MOST_RANKED_HERE = 300
@@ -186,6 +187,8 @@ def read_study(path: Path) -> Material:
         parts += [f"{len(status.failed)} failed"] if status.failed else []
         parts += [f"{waiting} still to come"] if waiting else []
         notes.append(f"This study is not complete: {', '.join(parts)}. The page shows what there is.")
+    if status.stale:
+        notes.append(f"{status.stale} models were scored with other settings; run the study again to score them anew.")
     labels = {point.hash: point.label for point in plan.points}
     for name in status.failed[:10]:
         notes.append(f"Failed: {labels[name]}: {folder.reason(name)}")
@@ -296,6 +299,15 @@ def load_named(
     return found
 
 
+def words(parameters: Mapping[str, Any]) -> str:
+    """Parameters as a study writes them.
+
+    >>> words({"beta": 16.0, "estimator": "weighted"})
+    'beta=16 estimator=weighted'
+    """
+    return " ".join(f"{name}={canonical(value)}" for name, value in parameters.items())
+
+
 def _strengths(configs: Sequence[Any]) -> list[str]:
     """The parameter that differs between the runs of a method, or else the first."""
     found = []
@@ -309,10 +321,9 @@ def _strengths(configs: Sequence[Any]) -> list[str]:
 def _of_run(name: str, config: Any, parameter: str) -> tuple[Any, ...]:
     shared = {k: v for k, v in config.to_json().items() if k not in ("seed", "data", "images")}
     setting = hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:8]
-    words = " ".join(f"{key}={value}" for key, value in config.parameters.items())
     value = config.parameters.get(parameter)
     strength = float(value) if isinstance(value, int | float) else np.nan
-    start = (name, config.data, config.method, words, parameter, strength, setting)
+    start = (name, config.data, config.method, words(config.parameters), parameter, strength, setting)
     return (*start, config.seed, config.latents, config.network, config.steps)
 
 

@@ -391,8 +391,8 @@ function setUpComparison() {
     const lines = rows.map((row) => ({ label: `${row.a} ↔ ${row.sign < 0 ? "−" : ""}${row.b}`, off: row.off, value: starts[0][0][row.a], latents: [[0, row.a, 1], [1, row.b, row.sign]] }));
     const live = liveLatents(canvases, [{ decoder: a.decoder, codes: starts[0][0] }, { decoder: b.decoder, codes: starts[0][1] }], lines);
     const buttons = startButtons(starts, (i) => live.start(starts[i]));
-    const pair = make("div", {}, ...[a, b].map((model, i) => make("div", {}, make("p", { class: "meta", text: model.label }), canvases[i])), buttons);
-    box.append(make("div", { class: "live" }, pair, live.box));
+    const pair = make("div", { class: "two" }, ...[a, b].map((model, i) => make("div", {}, make("p", { class: "meta", text: model.label }), canvases[i])));
+    box.append(make("div", { class: "live wide" }, make("div", {}, pair, buttons), live.box));
   } else {
     box.append(make("p", { class: "soft", text: "The decoders are too large for the page, so there are no sliders." }));
   }
