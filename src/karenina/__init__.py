@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from karenina.selection.udr import udr
     from karenina.studies.evaluate import score
     from karenina.studies.table import results
+    from karenina.training.estimator import DisentanglingVAE
     from karenina.training.run import open
     from karenina.training.train import train
 
 # Where each public name lives. Loaded on first use, so that `import karenina` is instant and the
 # metrics never pull in torch.
 _HOMES = {
+    "DisentanglingVAE": "karenina.training",
     "dynamics": "karenina.selection",
     "load": "karenina.data",
     "open": "karenina.training",
@@ -33,7 +35,7 @@ _HOMES = {
 }
 _MODULES = ("data", "metrics", "models", "selection", "studies", "tasks", "theory", "training")
 
-__all__ = ["__version__", "dynamics", "load", "open", "results", "score", "train", "udr"]
+__all__ = ["DisentanglingVAE", "__version__", "dynamics", "load", "open", "results", "score", "train", "udr"]
 
 
 def __getattr__(name: str) -> Any:

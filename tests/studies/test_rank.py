@@ -88,7 +88,7 @@ def test_evaluation_encodes_the_grid_and_scores_it(runs):
 def test_traversals_move_one_latent(runs, tmp_path):
     run = karenina.open(runs[2])
     images = karenina.load("blobs").sample(100, 0)[0]
-    walk = traverse(run, images, steps=5)
+    walk = run.traverse(images, steps=5)
     assert walk.images.shape == (4, 5, 1, 16, 16)
     assert (np.diff(walk.kl) <= 0).all()
     codes = np.repeat(run.encode(images[:1])[0], 5, axis=0)

@@ -5,7 +5,7 @@ import os
 import platform
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,9 @@ from karenina.models.objectives import DECODERS, kl_per_latent
 from karenina.training.checkpoint import FORMAT, BadFile, check_format, load_weights, read_tensors, write_tensors
 from karenina.training.config import Config
 from karenina.training.loop import to_tensor
+
+if TYPE_CHECKING:
+    from karenina.training.pictures import Traversal
 
 # Rows encoded at a time: the convolutions of a few images fit the cache, the fully connected layers want many rows.
 _FEATURE_ROWS, _HEAD_ROWS = 32, 1024
@@ -120,6 +123,15 @@ class Run:
         kl = float(kl_per_latent(torch.from_numpy(mean).double(), torch.from_numpy(logvar).double()).sum())
         reconstruction = sums / len(checked)
         return {"reconstruction": reconstruction, "kl": kl, "elbo": -(reconstruction + kl)}
+
+    def traverse(self, images: ArrayLike, **options: Any) -> "Traversal":
+        """Pictures of what each latent does, around images[0]: see karenina.training.pictures.traverse.
+
+        >>> run.traverse(images).save("traversal.png")   # or .gif   # doctest: +SKIP
+        """
+        from karenina.training.pictures import traverse
+
+        return traverse(self, images, **options)
 
     @property
     def _device(self) -> torch.device:
