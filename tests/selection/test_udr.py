@@ -141,9 +141,7 @@ def test_scores_equal_a_plain_restatement(similarity, preset):
         for j in range(4):
             if i == j:
                 continue
-            y, x = standardised(codes[i]), standardised(codes[j])
-            if preset == "dlib":
-                y, x = y * informative[i], x * informative[j]
+            y, x = standardised(codes[i]) * informative[i], standardised(codes[j]) * informative[j]
             if similarity == "spearman":
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -151,7 +149,7 @@ def test_scores_equal_a_plain_restatement(similarity, preset):
             elif preset == "dlib":
                 R = np.abs(Lasso(alpha=0.1, tol=1e-12).fit(x, y).coef_)
             else:
-                alpha = MultiTaskLassoCV(alphas=100, cv=5, tol=1e-5, max_iter=10_000).fit(x, y).alpha_
+                alpha = MultiTaskLassoCV(alphas=100, cv=5, tol=1e-9, max_iter=100_000).fit(x, y).alpha_
                 R = np.abs(MultiTaskLasso(alpha=alpha, tol=1e-12, max_iter=10_000).fit(x, y).coef_)
             formula = released if preset == "dlib" else equation_2
             expected[i, j] = formula(R, informative[i], informative[j])
@@ -160,7 +158,7 @@ def test_scores_equal_a_plain_restatement(similarity, preset):
     np.testing.assert_allclose(ranking.scores, np.nanmedian(expected, axis=1), atol=1e-6)
     assert ranking.matrices[0, 1].shape == (6, 4)
     if preset == "paper":
-        alone = similarity_matrix(codes[0], codes[1], similarity=similarity)
+        alone = similarity_matrix(codes[0] * informative[0], codes[1] * informative[1], similarity=similarity)
         np.testing.assert_allclose(alone, ranking.matrices[0, 1], atol=1e-12)
 
 
@@ -370,3 +368,19 @@ def test_single_precision_changes_nothing_that_counts(monkeypatch, mixing, optio
     changed = max(np.abs(single.matrices[pair] - double.matrices[pair]).max() for pair in double.matrices)
     assert changed < 1e-6
     assert (changed > 0) == (mixing < 0.5 or "similarity" in options)
+
+
+@pytest.mark.parametrize("similarity", ["lasso", "spearman"])
+def test_dead_latents_that_echo_live_ones_change_nothing(similarity):
+    # A dead latent's mean code is a faint copy of live ones; standardised, it would be as large as they are.
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(500, 3))
+    clean = [factors @ np.diag(rng.choice([-1, 1], 3)) + 0.1 * rng.normal(size=(500, 3)) for _ in range(3)]
+    echoes = [1e-4 * (z @ rng.normal(size=(3, 2)) + 0.01 * rng.normal(size=(500, 2))) for z in clean]
+    with_dead = [np.hstack([z, echo]) for z, echo in zip(clean, echoes)]
+    kl = np.array([[2.0, 2.0, 2.0, 1e-3, 1e-3]] * 3)
+    np.testing.assert_allclose(
+        udr(with_dead, kl, similarity=similarity).pairwise,
+        udr(clean, kl[:, :3], similarity=similarity).pairwise,
+        atol=1e-6,
+    )

@@ -28,7 +28,7 @@ beta = [0.25, 1, 8, 16]
 metrics = ["mig", "mig_sup", "modularity", "sap", "dci_lasso", "dci_forest", "z_diff", "z_min_variance", "irs"]
 
 [selection]
-udr = ["spearman", "lasso"]
+udr = ["lasso", "spearman"]
 kl_threshold = 0.1
 """
 

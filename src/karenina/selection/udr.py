@@ -44,13 +44,14 @@ def udr(
     codes: mean codes of M models on the same n inputs in the same order: M arrays (n, L_i), one array (M, n, L), or a
         memory-mapped one, which is read a few models at a time. Numbers of latents may differ.
     kl: KL from the prior of each latent, mean over the inputs: M rows (L_i,). Latents above `kl_threshold` are
-        informative; a model without any scores 0 and is no one's partner.
+        informative; a model without any scores 0 and is no one's partner. The others are set to 0: the mean code of a
+        dead latent is a faint copy of live ones, and brought to variance 1 it would pass for one of them.
     groups: M labels. Partners share the label: the setting, when models differ in their seed. None, or all_to_all=True:
         any other model is a partner.
     similarity: "lasso" (UDR_L), multi-task lasso with alpha chosen by 5-fold cross-validation, or at the fixed `alpha`;
         "spearman" (UDR_S), absolute rank correlation. The paper used 10,000 rows for the first, 1,000 for the second.
     preset: "dlib" repeats disentanglement_lib: a plain lasso per latent with alpha 0.1, uninformative latents left out
-        altogether, and the mean over each model's latents before the mean of the two models.
+        of the counts too, and the mean over each model's latents before the mean of the two models.
     partners: how many partners each model gets, drawn without replacement; None for all.
     n: use this many of the rows, drawn at random; None for all. Folds are contiguous: give rows in random order.
     matrices: keep the similarity matrix of every pair, too, in `.matrices`.
@@ -227,8 +228,7 @@ class Similarities:
         return target_models[targets], source_models[sources], scores, matrices, unsolved
 
     def _prepare(self, models: Ints) -> Panel:
-        keep = self.informative if self.filtered else None
-        return panel(self.codes, models, ranks=self.method == _CORRELATION, keep=keep)
+        return panel(self.codes, models, ranks=self.method == _CORRELATION, keep=self.informative)
 
     def _panel(self, models: Ints) -> Panel:
         key = models.tobytes()

@@ -107,7 +107,10 @@ class Scoring:
 
     @cached_property
     def hash(self) -> str:
-        return _digest(asdict(self))[:8]
+        values = asdict(self)
+        if not self.tasks:  # scores of studies from before there were tasks stay good
+            del values["tasks"]
+        return _digest(values)[:8]
 
 
 @dataclass(frozen=True)
