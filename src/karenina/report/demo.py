@@ -12,8 +12,7 @@ from karenina.report.material import read_study
 from karenina.report.page import write
 
 # Blobs are 16x16 images whose factors differ in how much they change the picture, so that VAEs separate them in 6,000
-# steps. In so short a run half-dead latents keep a KL of some hundredths, hence the threshold, and the lasso gives them
-# wild weights, hence UDR by rank correlation first.
+# steps. In so short a run half-dead latents keep a KL of some hundredths, hence the threshold.
 PLAN = """
 name = "beta-VAE on blobs"
 data = "blobs"
