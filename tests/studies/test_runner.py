@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -34,7 +35,9 @@ def start(plan, out, workers):
     file = out.parent / "study.toml"
     file.write_text(plan.to_toml())
     words = [sys.executable, "-c", RUN, str(file), str(out), str(workers)]
-    return subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE, text=True)
+    # A test run in the background of a shell ignores Ctrl-C, and children inherit that.
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE, text=True, preexec_fn=listen)
 
 
 def wait_for(there, process, seconds=60):

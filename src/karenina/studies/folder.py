@@ -96,7 +96,7 @@ class Folder:
                     f"{self.path} holds another study: {len(lost)} of its models are not in this one. "
                     "Seeds, strengths and data sets can be added, not taken away; choose another directory"
                 )
-        elif self.path.is_dir() and any(self.path.iterdir()):
+        elif self._has_files() and not file.exists():  # asked again: another process may be making the study just now
             raise ValueError(f"{self.path} is not empty and not a study")
         text = plan.to_toml()
         assert parse(text, check=False) == plan
@@ -105,6 +105,10 @@ class Folder:
                 part.write_text(text, encoding="utf-8")
         for name in ("runs", "scores", "failed", "claims"):
             (self.path / name).mkdir(exist_ok=True)
+
+    def _has_files(self) -> bool:
+        """Whether there is anything but hidden files, which are parts of files that are being written."""
+        return self.path.is_dir() and any(not entry.name.startswith(".") for entry in self.path.iterdir())
 
     def names(self, what: str) -> set[str]:
         """Names of the whole files in a folder of the study: a hidden one is still being written."""
