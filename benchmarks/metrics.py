@@ -1,4 +1,4 @@
-"""All metrics: ours and a straightforward implementation in the same run, and the whole `score()`. CPU time, one core."""
+"""All metrics: ours and a straightforward implementation in the same run, and all of `score()`. CPU time, one core."""
 
 import os
 import runpy
