@@ -29,6 +29,8 @@ DataDir = Annotated[
     typer.Option("--data-dir", help="Folder with the official files.", envvar="KARENINA_DATA", show_default=False),
 ]
 
+OwnData = Annotated[Path | None, typer.Option("--data", help="What the run was trained on, if it is your own.")]
+
 
 def _version(asked: bool) -> None:
     if asked:
@@ -188,6 +190,7 @@ def score(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     csv: Annotated[Path | None, typer.Option(help="Also write the table here.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw bars, heat maps and Hinton diagrams into this file.")] = None,
+    data: OwnData = None,
     data_dir: DataDir = None,
 ) -> None:
     """Every metric of codes against factors, or of a run."""
@@ -201,12 +204,12 @@ def score(
     select(names, protocol)  # a misspelt name is an error before the work, not after
     if len(paths) == 1 and paths[0].is_dir():
         from karenina.data import load
-        from karenina.studies.evaluate import evaluate, run_table
+        from karenina.studies.evaluate import data_of, evaluate, run_table
         from karenina.training import open as open_run
 
         run = open_run(paths[0])
-        data = load(run.config.data, data_dir=data_dir)
-        found = evaluate(run, data, metrics=names, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks)
+        images = load(data) if data is not None else data_of(run, data_dir)
+        found = evaluate(run, images, metrics=names, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks)
         table = run_table(found)
     else:
         codes, factors, factor_names = read_codes(paths)
@@ -232,16 +235,19 @@ def rank(
     seed: Annotated[int, typer.Option(help="Decides which images.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the best and the worst pair's similarity matrices.")] = None,
+    data: OwnData = None,
     data_dir: DataDir = None,
 ) -> None:
     """Rank runs without labels; the best is first."""
     from rich.console import Console
     from rich.table import Table
 
+    from karenina.data import load
     from karenina.studies.rank import plot_pairs
     from karenina.studies.rank import rank as rank_runs
 
-    ranking = rank_runs(runs, by, rows=rows, seed=seed, kl_threshold=kl_threshold, data_dir=data_dir)
+    own = load(data) if data is not None else None
+    ranking = rank_runs(runs, by, rows=rows, seed=seed, kl_threshold=kl_threshold, data=own, data_dir=data_dir)
     if plot is not None:
         plot_pairs(ranking, plot)
     if as_json:

@@ -62,6 +62,10 @@ def test_mistakes(runs, tmp_path):
     karenina.train("blobs", "vae", latents=4, steps=2, out=plain)
     with pytest.raises(ValueError, match="has no trace"):
         rank([*runs, plain], "dynamics", rows=50)
+    with pytest.raises(ValueError, match="give it by --data"):
+        rank([tmp_path / "other"], "elbo")
+    own = karenina.data.TableDataSet("own", (), np.zeros((50, 0)), (1, 16, 16), other.__getitem__, source="array")
+    assert len(rank([tmp_path / "other"], "elbo", rows=50, data=own).frame) == 1
     with pytest.raises(ValueError, match="no runs"):
         rank([])
 

@@ -1,5 +1,6 @@
 """Score a trained run: encode once, then every metric, label-free score and the terms of the ELBO."""
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,15 @@ def inputs(data: "DataSet", rows: int = 10_000, seed: int = 0) -> tuple[NDArray[
     return data.sample(rows, np.random.default_rng([seed, 20_190_612]))
 
 
+def data_of(run: "Run", data_dir: "str | os.PathLike[str] | None" = None) -> "DataSet":
+    """The data set that a run was trained on, by its name."""
+    from karenina.data import load, names
+
+    if run.config.data not in names():
+        raise ValueError(f"the run was trained on data of your own ({run.config.data!r}): give it by --data or data=")
+    return load(run.config.data, data_dir=data_dir)
+
+
 def evaluate(
     run: "Run",
     data: "DataSet | None" = None,
@@ -64,10 +74,7 @@ def evaluate(
     The intervention metrics draw from the whole encoded grid where it has at most 20,000 images, so that they see every
     combination of factors; otherwise from the table of encoded rows.
     """
-    if data is None:
-        from karenina.data import load
-
-        data = load(run.config.data)
+    data = data_of(run) if data is None else data
     images, factors = inputs(data, rows, seed)
     mean, logvar = run.encode(images)
     kl = 0.5 * (mean.astype(float) ** 2 + np.exp(logvar.astype(float)) - logvar - 1).mean(axis=0)

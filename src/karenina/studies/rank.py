@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._files import atomic
-from karenina.studies.evaluate import Evaluation, evaluate
+from karenina.studies.evaluate import Evaluation, data_of, evaluate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +66,7 @@ def rank(
     rows: int = 5_000,
     seed: int = 0,
     kl_threshold: float = 0.01,
+    data: "DataSet | None" = None,
     data_dir: str | os.PathLike[str] | None = None,
     evaluations: Sequence[Evaluation] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -73,13 +74,15 @@ def rank(
     """Rank runs (or their directories) of one data set. by: one of `WAYS`; higher scores are better in all of them.
 
     Every run encodes the same `rows` images. UDR compares runs that differ only by their seed ("udr", "udr-s": to
-    choose a setting) or all runs ("udr-a2a", "udr-s-a2a": to choose a model).
+    choose a setting) or all runs ("udr-a2a", "udr-s-a2a": to choose a model). data: what the runs were trained on, if
+    it is your own.
     """
     import pandas as pd
 
     if by not in WAYS:
         raise ValueError(f"cannot rank by {by!r}; choose one of {', '.join(WAYS)}")
-    opened, names, data = _open_all(runs, data_dir)
+    opened, names = _open_all(runs)
+    data = data_of(opened[0], data_dir) if data is None else data
     settings = [setting_of(run) for run in opened]
     if evaluations is None:
         evaluations = []
@@ -125,10 +128,7 @@ def rank(
     return RunRanking(table, by, dict(sorted(best.items())), pairs)
 
 
-def _open_all(
-    runs: "Sequence[Run | str | os.PathLike[str]]", data_dir: str | os.PathLike[str] | None
-) -> "tuple[list[Run], list[str], DataSet]":
-    from karenina.data import load
+def _open_all(runs: "Sequence[Run | str | os.PathLike[str]]") -> "tuple[list[Run], list[str]]":
     from karenina.training import open as open_run
 
     opened: list[Run] = []
@@ -152,7 +152,7 @@ def _open_all(
                 f"{names[0]} was trained on {opened[0].config.data} and {name} on {run.config.data}"
                 f"{' (other images)' if run.config.data == opened[0].config.data else ''}: rank runs of one data set"
             )
-    return opened, names, load(opened[0].config.data, data_dir=data_dir)
+    return opened, names
 
 
 def _extreme_pairs(found: Any, names: list[str]) -> tuple[tuple[str, str, NDArray[np.float64]], ...]:
