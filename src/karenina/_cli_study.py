@@ -234,4 +234,5 @@ def _values(values: Any) -> str:
 
 
 def _console(console: Any) -> Any:
+    """A console that does not cut tables at 80 columns when the output is a file or a pipe."""
     return console() if sys.stdout.isatty() else console(width=160)

@@ -3,14 +3,13 @@
 import os
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from karenina._cli_report import compare, demo, report, show
-from karenina._cli_study import study_app
+from karenina._cli_study import _console, study_app
 from karenina._version import __version__
 
 app = typer.Typer(
@@ -268,11 +267,6 @@ def rank(
 
 for command in (report, show, compare, demo):
     app.command()(command)
-
-
-def _console(console: Callable[..., Any]) -> Any:
-    """A console that does not cut tables at 80 columns when the output is a file or a pipe."""
-    return console() if sys.stdout.isatty() else console(width=160)
 
 
 def _say(message: Any, *args: Any, **kwargs: Any) -> None:

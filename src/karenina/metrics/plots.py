@@ -52,7 +52,8 @@ def plot_scores(table: Table, path: str | os.PathLike[str]) -> None:
 
     matrices = _matrices(table)
     columns = 4
-    bars = [row for row in table.rows if np.isfinite(row.value)]
+    # Label-free scores have no common range, so they have no place among bars from 0 to 1.
+    bars = [row for row in table.rows if np.isfinite(row.value) and row.family != "label-free"]
     lines = -(-len(matrices) // columns)
     k, d = next((matrix.shape for matrix in matrices.values()), (1, 1))
     line_height = 0.9 + 2.7 * max(0.35, min(1.6, k / d))

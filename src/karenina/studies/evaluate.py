@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # A grid of at most this many images is encoded whole, and interventions are drawn from all of it.
 WHOLE_GRID = 20_000
-INFORMATIVE_KL = 0.01  # seed 000, A.5: a latent is informative when its KL exceeds this
+INFORMATIVE_KL = 0.01  # Duan et al. (2020), A.5: a latent is informative when its KL exceeds this
 
 
 @dataclass(frozen=True, eq=False)

@@ -156,7 +156,7 @@ def _open_all(runs: "Sequence[Run | str | os.PathLike[str]]") -> "tuple[list[Run
 
 
 def _extreme_pairs(found: Any, names: list[str]) -> tuple[tuple[str, str, NDArray[np.float64]], ...]:
-    """The most and the least similar pair with their similarity matrices: seed 000, figure 5."""
+    """The most and the least similar pair with their similarity matrices: Duan et al. (2020), figure 5."""
     if not found.matrices:
         return ()
     values = {pair: found.pairwise[pair] for pair in found.matrices}
