@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 import zipfile
+from operator import methodcaller
 from pathlib import Path
 
 import h5py
@@ -223,10 +224,6 @@ def test_partial_shapes3d_is_a_table_of_class_numbers(tmp_path):
     assert np.array_equal(data.images(data.table[[4]])[0], images[4].transpose(2, 0, 1))
 
 
-def _rows_in_a_worker(data: DataSet) -> np.ndarray:
-    return data.at([1, 2])
-
-
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_readers_work_in_workers_after_use_here(tmp_path, start):
@@ -234,7 +231,7 @@ def test_readers_work_in_workers_after_use_here(tmp_path, start):
     data = shapes3d_file(tmp_path, _sizes=SHAPE_SIZES)
     here = data.at([1, 2])
     with multiprocessing.get_context(start).Pool(1) as pool:
-        assert np.array_equal(pool.apply(_rows_in_a_worker, (data,)), here)
+        assert np.array_equal(pool.apply(methodcaller("at", [1, 2]), (data,)), here)
 
 
 def test_a_pickled_data_set_carries_no_images(tmp_path):

@@ -30,4 +30,4 @@ def _all_images() -> NDArray[np.uint8]:
 
 def blobs() -> DataSet:
     images = _all_images()
-    return DataSet("blobs", GRID, (1, 16, 16), lambda rows, rng: images[GRID.index(rows)])
+    return DataSet("blobs", GRID, (1, 16, 16), lambda rows, rng: images[GRID.index_of_checked(rows)])

@@ -29,13 +29,54 @@ def keep_memory() -> None:
     mallopt(trim_threshold, 512 << 20)
 
 
-def adam(
-    parameters: Iterable[nn.Parameter], learning_rate: float, betas: tuple[float, float] = (0.9, 0.999)
-) -> torch.optim.Adam:
-    """Adam with epsilon 1e-8 in one fused kernel: 0.9 ms instead of 2.5."""
-    parameters = list(parameters)
-    fused = parameters[0].device.type in ("cpu", "cuda")
-    return torch.optim.Adam(parameters, lr=learning_rate, betas=betas, eps=1e-8, fused=fused)
+class Adam:
+    """Adam with epsilon 1e-8, all parameters in one fused kernel: 0.9 ms instead of 2.5.
+
+    The kernel is called without the bookkeeping of `torch.optim.Adam`, a sixth of the step of a small network.
+    `state`: for each parameter its "step" and its two moments, which are what a checkpoint must hold.
+    """
+
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], learning_rate: float, betas: tuple[float, float] = (0.9, 0.999)
+    ):
+        self.parameters = list(parameters)
+        self.learning_rate, self.betas = learning_rate, betas
+        self.state = [
+            {
+                "step": torch.zeros((), device=parameter.device),
+                "exp_avg": torch.zeros_like(parameter, requires_grad=False),
+                "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
+            }
+            for parameter in self.parameters
+        ]
+
+    def zero_grad(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """One update of the parameters that have a gradient."""
+        moved = [(p, p.grad, s) for p, s in zip(self.parameters, self.state) if p.grad is not None]
+        if not moved:
+            return
+        steps = [state["step"] for _, _, state in moved]
+        torch._foreach_add_(steps, 1)
+        torch._fused_adam_(
+            [parameter for parameter, _, _ in moved],
+            [gradient for _, gradient, _ in moved],
+            [state["exp_avg"] for _, _, state in moved],
+            [state["exp_avg_sq"] for _, _, state in moved],
+            [],
+            steps,
+            lr=self.learning_rate,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            weight_decay=0.0,
+            eps=1e-8,
+            amsgrad=False,
+            maximize=False,
+        )
 
 
 class UpConv(nn.ConvTranspose2d):
@@ -51,7 +92,7 @@ class UpConv(nn.ConvTranspose2d):
 
 
 class _UpConv(torch.autograd.Function):
-    """To one channel: the product and adds of `_spread`, 3 ms instead of 13. The backward sums the bias gradient
+    """To one channel: the product and adds of `_spread`, 3 ms instead of 15. The backward sums the bias gradient
     itself, because oneDNN computes the weight gradient far more slowly when asked for both: 9 ms saved."""
 
     @staticmethod
@@ -72,19 +113,16 @@ class _UpConv(torch.autograd.Function):
 
 
 def _spread(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The same up-convolution as one matrix product, whose 4x4 patches are added in four groups of 2x2 taps.
-
-    Within a group patches do not overlap, so that each group is one shifted add to the padded output.
-    """
-    n, c, (h, w) = len(x), weight.shape[1], x.shape[2:]
-    rows = x.permute(0, 2, 3, 1).reshape(n * h * w, len(weight))
-    patches = (rows @ weight.permute(0, 2, 3, 1).reshape(len(weight), -1)).view(n, h, w, 4, 4, c)
-    out = bias.repeat(n * 2 * (h + 1) * 2 * (w + 1)).view(n, h + 1, 2, w + 1, 2, c)
-    for i in (0, 1):
-        for j in (0, 1):
-            taps = patches[:, :, :, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2]
-            out[:, i : i + h, :, j : j + w] += taps.permute(0, 1, 3, 2, 4, 5)
-    return out.view(n, 2 * h + 2, 2 * w + 2, c)[:, 1:-1, 1:-1].permute(0, 3, 1, 2)
+    """The same up-convolution to one channel: a matrix product gives a plane for each of the 4x4 taps, and tap (i, j)
+    of the input's pixel (y, x) is added to pixel (2y + i, 2x + j) of the padded output."""
+    n, h, w = len(x), *x.shape[2:]
+    pixels = x.permute(1, 0, 2, 3).reshape(len(weight), n * h * w)
+    planes = (weight.reshape(len(weight), 16).T @ pixels).view(4, 4, n, h, w)
+    out = bias.repeat(n * 2 * (h + 1) * 2 * (w + 1)).view(n, h + 1, 2, w + 1, 2)
+    for i in range(4):
+        for j in range(4):
+            out[:, i // 2 : i // 2 + h, i % 2, j // 2 : j // 2 + w, j % 2] += planes[i, j]
+    return out.view(n, 1, 2 * h + 2, 2 * w + 2)[:, :, 1:-1, 1:-1]
 
 
 def in_chunks(module: nn.Module, x: Tensor, size: int) -> Tensor:

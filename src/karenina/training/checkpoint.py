@@ -64,9 +64,8 @@ def save_checkpoint(path: Path, config: Config, learner: Learner, state: State) 
     for name, module in learner.modules.items():
         tensors |= {f"module/{name}/{key}": value for key, value in module.state_dict().items()}
     for name, optimiser in learner.optimisers.items():
-        for i, parameter in enumerate(optimiser.param_groups[0]["params"]):
-            for key, value in optimiser.state[parameter].items():
-                tensors[f"optimiser/{name}/{i}/{key}"] = value
+        for i, state_of in enumerate(optimiser.state):
+            tensors |= {f"optimiser/{name}/{i}/{key}": value for key, value in state_of.items()}
     if state.sums is not None:
         tensors["sums"] = state.sums
     if state.trace:
@@ -93,13 +92,12 @@ def load_checkpoint(path: Path, config: Config, learner: Learner, state: State) 
         for name, module in learner.modules.items():
             load_weights(module, _within(tensors, f"module/{name}/"), path)
         for name, optimiser in learner.optimisers.items():
-            for i, parameter in enumerate(optimiser.param_groups[0]["params"]):
-                saved = _within(tensors, f"optimiser/{name}/{i}/")
-                # Adam walks parameters and moments side by side in memory: they need the same layout.
-                optimiser.state[parameter] = {
-                    key: torch.empty_like(parameter).copy_(value) if value.ndim else value.to(parameter.device)
-                    for key, value in saved.items()
-                }
+            for i, state_of in enumerate(optimiser.state):
+                for key, value in state_of.items():
+                    saved = tensors[f"optimiser/{name}/{i}/{key}"]
+                    if saved.shape != value.shape:
+                        raise BadFile(f"{path} holds moments of another network")
+                    value.copy_(saved)
         state.noise.set_state(tensors["noise"])
         state.rng.bit_generator.state = about["rng"]
         state.step, state.first_loss = about["step"], about["first_loss"]

@@ -19,7 +19,7 @@ class Learner(Protocol):
     """`modules` and `optimisers` are what a checkpoint holds; modules["network"] is the model."""
 
     modules: dict[str, nn.Module]
-    optimisers: dict[str, torch.optim.Adam]
+    optimisers: dict[str, fast.Adam]
 
     def update(self, draw: Draw, step: int) -> tuple[dict[str, Tensor], Tensor | None]:
         """One update from batches of images `draw()`: "loss", its terms, and the KL of each latent if there is one."""
@@ -35,13 +35,13 @@ class VAELearner:
         self.network = network.to(device)
         self.discriminator: Discriminator | None = None
         self.modules: dict[str, nn.Module] = {"network": self.network}
-        self.optimisers = {"network": fast.adam(self.network.parameters(), config.learning_rate)}
+        self.optimisers = {"network": fast.Adam(self.network.parameters(), config.learning_rate)}
         if config.method == "factor_vae":
             layers, units = parameters.pop("discriminator_layers"), parameters.pop("discriminator_units")
             self.discriminator = Discriminator(config.latents, layers=layers, units=units).to(device)
             self.modules["discriminator"] = self.discriminator
             rate = parameters.pop("discriminator_learning_rate")
-            self.optimisers["discriminator"] = fast.adam(self.discriminator.parameters(), rate, (0.5, 0.9))
+            self.optimisers["discriminator"] = fast.Adam(self.discriminator.parameters(), rate, (0.5, 0.9))
         self.objective, self.parameters = objective, parameters
         self.distance = DECODERS[config.decoder][0]
         self.weight, self.size, self.noise = config.reconstruction_weight, size, noise
@@ -84,8 +84,8 @@ class InfoGANLearner:
         critic = [*self.network.features.parameters(), *self.network.head.parameters()]
         # Gulrajani et al. (2017), algorithm 1: no momentum.
         self.optimisers = {
-            "critic": fast.adam(critic, config.learning_rate, (0.0, 0.9)),
-            "generator": fast.adam(self.network.decoder.parameters(), config.learning_rate, (0.0, 0.9)),
+            "critic": fast.Adam(critic, config.learning_rate, (0.0, 0.9)),
+            "generator": fast.Adam(self.network.decoder.parameters(), config.learning_rate, (0.0, 0.9)),
         }
         self.batch, self.noise = config.batch, noise
         self.mi_weight = config.parameters["mi_weight"]
@@ -128,9 +128,9 @@ def total(terms: dict[str, Tensor]) -> Tensor:
     return loss
 
 
-def minimise(loss: Tensor, optimiser: torch.optim.Optimizer, *, others: bool) -> None:
+def minimise(loss: Tensor, optimiser: fast.Adam, *, others: bool) -> None:
     """One step of this optimiser. `others`: the loss also depends on weights that are not its to change."""
-    optimiser.zero_grad(set_to_none=True)
+    optimiser.zero_grad()
     # Naming the weights saves the gradients of the others; where there are none it would only cost time.
-    loss.backward(inputs=optimiser.param_groups[0]["params"] if others else None)
+    loss.backward(inputs=optimiser.parameters if others else None)
     optimiser.step()
