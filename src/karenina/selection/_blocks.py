@@ -1,12 +1,14 @@
 """Codes to moments: standardise or rank each model once, then one matrix product for all pairs of a tile."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from karenina.selection._inputs import Bools, Codes, Floats, Ints
 
-# A product of fewer multiplications than this is fast enough in double precision.
+# Products of fewer multiplications than this are fast enough in double precision.
 _LARGE = 5e8
 _RUN = 2000
 _LEAST_EIGENVALUE = 0.12
@@ -16,10 +18,10 @@ _LEAST_EIGENVALUE = 0.12
 class Panel:
     """Prepared codes of some models, stacked: z (K, n), latents of the m-th in rows start[m]:start[m + 1].
 
-    scale (K,): the standard deviation that each latent had; 0 for a constant one, whose row is 0.
+    z is in single precision where that is harmless. scale (K,): the standard deviation that each latent had; 0 for a constant one, whose row is 0.
     """
 
-    z: Floats
+    z: Floats | NDArray[np.float32]
     scale: Floats
     start: Ints
 
@@ -39,12 +41,25 @@ class Blocks:
     sizes: Ints
 
 
-def panel(codes: Codes, models: Ints, *, ranks: bool = False, keep: list[Bools] | None = None) -> Panel:
-    """Codes (or their ranks) of these models, mean 0 and variance 1 per latent; 0 for latents not in `keep`."""
+def panel(
+    codes: Codes, models: Ints, *, ranks: bool = False, keep: list[Bools] | None = None, exact: bool = False
+) -> Panel:
+    """Codes (or their ranks) of these models, mean 0 and variance 1 per latent; 0 for latents not in `keep`.
+
+    A large panel is made in single precision, which halves the cost of its products, where that is harmless: of ranks,
+    whose correlations are read off the product, and of latents that are far from collinear. Not if `exact`.
+    """
+    start = np.concatenate([[0], np.cumsum(codes.sizes[models])])
+    if exact or float(start[-1]) ** 2 * codes.n <= _LARGE:
+        return _panel(codes, models, start, ranks, keep, np.float64)
+    made = _panel(codes, models, start, ranks, keep, np.float32)
+    return made if ranks or _far_from_collinear(made) else _panel(codes, models, start, ranks, keep, np.float64)
+
+
+def _panel(codes: Codes, models: Ints, start: Ints, ranks: bool, keep: list[Bools] | None, dtype: type) -> Panel:
     from karenina.selection._columns import standardise, standardised_ranks
 
-    start = np.concatenate([[0], np.cumsum(codes.sizes[models])])
-    z = np.empty((start[-1], codes.n))
+    z = np.empty((start[-1], codes.n), dtype)
     scale = np.empty(start[-1])
     for k, model in enumerate(models):
         own = slice(start[k], start[k + 1])
@@ -74,25 +89,23 @@ def _grams(p: Panel, edges: Ints, pad: int, cross: Floats | None) -> Floats:
         size = own.stop - own.start
         for f in range(len(edges) - 1):
             part = p.z[own, edges[f] : edges[f + 1]]
-            out[f, m, :size, :size] = part @ part.T if cross is None else cross[f, own, own]
+            out[f, m, :size, :size] = _product(part, part) if cross is None else cross[f, own, own]
     return out
 
 
-def _product(a: Floats, b: Floats, single: bool) -> Floats:
-    """a b'; if `single`, short runs of rows in float32, added up in float64."""
-    if not single:
-        return a @ b.T  # numpy sees when b is a, and does half the work
+def _product(a: NDArray[Any], b: NDArray[Any]) -> Floats:
+    """a b' in double precision; of single ones, short runs of columns, added up in double."""
+    if a.dtype == np.float64 or b.dtype == np.float64:
+        return np.asarray(a, float) @ np.asarray(b, float).T  # numpy sees when b is a, and does half the work
     out = np.zeros((len(a), len(b)))
     for k in range(0, a.shape[1], _RUN):
-        left = a[:, k : k + _RUN].astype(np.float32)
-        right = left if a is b else b[:, k : k + _RUN].astype(np.float32)
-        out += left @ right.T
+        out += a[:, k : k + _RUN] @ b[:, k : k + _RUN].T
     return out
 
 
 def _far_from_collinear(p: Panel) -> bool:
     """Whether float32 changes no lasso weight by 1e-6: errors grow with the inverse of the least eigenvalue."""
-    some = p.z[:, : 100 * int(np.diff(p.start).max())]
+    some = p.z[:, : 100 * int(np.diff(p.start).max())].astype(float)
     for m in range(len(p.start) - 1):
         own = some[p.start[m] : p.start[m + 1]]
         own = own[own.any(axis=1)]  # latents without variance take no part
@@ -101,23 +114,20 @@ def _far_from_collinear(p: Panel) -> bool:
     return True
 
 
-def blocks(a: Panel, b: Panel, pad: int, folds: int = 1, *, ranks: bool = False) -> Blocks:
+def blocks(a: Panel, b: Panel, pad: int, folds: int = 1) -> Blocks:
     """Moments of every latent of `a` with every latent of `b` (which may be the same panel).
 
-    A large product is made in single precision, at half the cost, where that is harmless: of ranks, whose correlations
-    are read off it directly, and of latents that are far from collinear. Cross-validation gains nothing from it.
+    The sums of all rows are those of prepared codes: 0. Only those of folds are added up.
     """
     edges = fold_edges(a.z.shape[1], folds)
-    single = folds == 1 and a.z.size * len(b.z) > _LARGE
-    single = single and (ranks or (_far_from_collinear(a) and (a is b or _far_from_collinear(b))))
-    cross, sums_a, sums_b = [], [], []
+    cross = np.empty((folds, len(a.z), len(b.z)))
+    sums_a, sums_b = np.zeros((folds, len(a.z))), np.zeros((folds, len(b.z)))
     for f in range(folds):
         left = a.z[:, edges[f] : edges[f + 1]]
         right = left if a is b else b.z[:, edges[f] : edges[f + 1]]
-        cross.append(_product(left, right, single))
-        sums_a.append(left.sum(axis=1))
-        sums_b.append(right.sum(axis=1))
-    crosses = np.stack(cross)
-    grams_a = _grams(a, edges, pad, crosses if a is b else None)
+        cross[f] = _product(left, right)
+        if folds > 1:
+            sums_a[f], sums_b[f] = left.sum(axis=1), right.sum(axis=1)
+    grams_a = _grams(a, edges, pad, cross if a is b else None)
     grams_b = grams_a if a is b else _grams(b, edges, pad, None)
-    return Blocks(crosses, grams_a, grams_b, np.stack(sums_a), np.stack(sums_b), np.diff(edges))
+    return Blocks(cross, grams_a, grams_b, sums_a, sums_b, np.diff(edges))

@@ -20,8 +20,8 @@ _DIGIT = 11
 def standardise(values: Floats, out: Floats, scale: Floats) -> None:
     """Columns of `values` (n, K) with mean 0 and variance 1 into the rows of `out` (K, n); 0 if constant."""
     n, columns = values.shape
+    row = np.empty(n)
     for k in range(columns):
-        row = out[k]
         # Sums of differences from a value of the column itself do not cancel when the mean is large.
         first = np.float64(values[0, k])
         total, square = 0.0, 0.0
@@ -36,7 +36,7 @@ def standardise(values: Floats, out: Floats, scale: Floats) -> None:
             scale[k] = 0.0
         inverse = 1.0 / scale[k] if scale[k] > 0.0 else 0.0
         for i in range(n):
-            row[i] = (row[i] - mean) * inverse
+            out[k, i] = (row[i] - mean) * inverse
 
 
 @njit(cache=True)

@@ -173,13 +173,14 @@ class Similarities:
         a = self._panel(tile.rows)
         b = a if tile.cols is None else self._prepare(tile.cols)
         folds = _FOLDS if self.method == _MULTITASK_CV else 1
-        moments = blocks(a, b, int(self.codes.sizes.max()), folds, ranks=self.method == _CORRELATION)
+        moments = blocks(a, b, int(self.codes.sizes.max()), folds)
         cols = tile.rows if tile.cols is None else tile.cols
         wanted = np.ones((len(tile.rows), len(cols)), bool) if tile.wanted is None else tile.wanted.copy()
         if tile.cols is None:
             np.fill_diagonal(wanted, False)
         sides = [(wanted, tile.rows, cols, a, b, moments.sums_a, moments.sums_b, moments.grams_b)]
-        crosses = [np.ascontiguousarray(moments.cross.transpose(0, 2, 1))]
+        # Of a panel with itself the moments are symmetric.
+        crosses = [moments.cross if a is b else np.ascontiguousarray(moments.cross.transpose(0, 2, 1))]
         if tile.cols is not None:
             back = np.ones_like(wanted.T) if tile.back is None else tile.back
             sides.append((back, cols, tile.rows, b, a, moments.sums_b, moments.sums_a, moments.grams_a))
@@ -228,7 +229,8 @@ class Similarities:
         return target_models[targets], source_models[sources], scores, matrices, unsolved
 
     def _prepare(self, models: Ints) -> Panel:
-        return panel(self.codes, models, ranks=self.method == _CORRELATION, keep=self.informative)
+        ranks, exact = self.method == _CORRELATION, self.method == _MULTITASK_CV  # folds gain nothing from less
+        return panel(self.codes, models, ranks=ranks, keep=self.informative, exact=exact)
 
     def _panel(self, models: Ints) -> Panel:
         key = models.tobytes()
