@@ -18,7 +18,8 @@ _LEAST_EIGENVALUE = 0.12
 class Panel:
     """Prepared codes of some models, stacked: z (K, n), latents of the m-th in rows start[m]:start[m + 1].
 
-    z is in single precision where that is harmless. scale (K,): the standard deviation that each latent had; 0 for a constant one, whose row is 0.
+    z is in single precision where that is harmless. scale (K,): the standard deviation that each latent had; 0 for a
+    constant one, whose row is 0.
     """
 
     z: Floats | NDArray[np.float32]
