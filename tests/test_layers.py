@@ -16,6 +16,7 @@ MAY_IMPORT = {
     "metrics": set(),
     "selection": set(),
     "tasks": set(),
+    "audit": {"metrics"},
     "studies": BELOW_STUDIES,
     "report": BELOW_STUDIES | {"studies"},
 }
@@ -47,7 +48,7 @@ def test_every_folder_is_in_the_table():
     assert {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(MAY_IMPORT)
 
 
-@pytest.mark.parametrize("folder", ["metrics", "selection", "tasks"])
+@pytest.mark.parametrize("folder", ["metrics", "selection", "tasks", "audit"])
 def test_array_folders_never_load_torch(folder):
     code = f"import sys, karenina.{folder}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

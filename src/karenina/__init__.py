@@ -33,7 +33,7 @@ _HOMES = {
     "train": "karenina.training",
     "udr": "karenina.selection",
 }
-_MODULES = ("data", "metrics", "models", "selection", "studies", "tasks", "theory", "training")
+_MODULES = ("audit", "data", "metrics", "models", "selection", "studies", "tasks", "theory", "training")
 
 __all__ = ["DisentanglingVAE", "__version__", "dynamics", "load", "open", "results", "score", "train", "udr"]
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._cli_audit import audit
 from karenina._cli_report import compare, demo, report, show
 from karenina._cli_study import _console, study_app
 from karenina._version import __version__
@@ -265,7 +266,7 @@ def rank(
         console.print(f"best with {latents} informative latents: {name}", highlight=False)
 
 
-for command in (report, show, compare, demo):
+for command in (report, show, compare, demo, audit):
     app.command()(command)
 
 

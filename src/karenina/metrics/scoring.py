@@ -74,12 +74,12 @@ def score(
     declared = np.zeros(np.atleast_2d(np.asarray(factors).T).shape[0], bool)
     declared[inputs.kept] = inputs.continuous
     z, v = inputs.codes, np.asarray(factors, dtype=np.float64).reshape(len(inputs.codes), -1)
-    results, seconds, notes = _measure(chosen, z, v, declared, seed, sampler)
+    results, seconds, notes = measure(chosen, z, v, declared, seed, sampler)
     halves: dict[str, list[Any]] = {name: [] for name in chosen}
     rng = np.random.default_rng(seed)
     for repeat in range(repeats if repeats > 1 else 0):
         rows = np.sort(rng.permutation(len(z))[: len(z) // 2])
-        found, spent, _ = _measure(chosen, z[rows], v[rows], declared, seed + 1 + repeat, sampler)
+        found, spent, _ = measure(chosen, z[rows], v[rows], declared, seed + 1 + repeat, sampler)
         for name in chosen:
             halves[name].append(found[name])
             seconds[name] += spent[name]
@@ -106,7 +106,7 @@ def score(
     return Table(tuple(rows_of_table), kept, names, settings)
 
 
-def _measure(
+def measure(
     chosen: Mapping[str, Mapping[str, Any]],
     z: np.ndarray,
     v: np.ndarray,

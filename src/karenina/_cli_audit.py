@@ -1,0 +1,92 @@
+"""The command `audit`. Registered by karenina.cli."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from karenina._cli_study import _console
+
+
+def audit(
+    metrics: Annotated[
+        list[str] | None, typer.Argument(help="Names of metrics; all but those with trees if none is given.")
+    ] = None,
+    mine: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="A metric of your own: function(codes, factors) -> number."),
+    ] = None,
+    protocol: Annotated[
+        list[str] | None,
+        typer.Option(help="ours, quantile (ours with bins of equal population), locatello, carbonneau; repeatable."),
+    ] = None,
+    experiment: Annotated[list[str] | None, typer.Option(help="Only this experiment; repeatable.")] = None,
+    seeds: Annotated[int, typer.Option(help="How often everything is drawn anew.")] = 10,
+    rows: Annotated[int, typer.Option(help="Rows of codes and factors.")] = 20_000,
+    full: Annotated[bool, typer.Option("--full", help="Also dci_forest and dci_boosted, on 5,000 rows.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: one for each core.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for scores, tables and curves; a stopped audit goes on there.")
+    ] = Path("audit"),
+) -> None:
+    """Put metrics, also your own, through experiments whose right answer is known.
+
+    Writes curves, Table 1 of the review (codes that are modular but not compact) and its Table 2, computed: every tick
+    with its number and its rule.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from karenina.audit import characteristics, rules, run, table_1, write
+    from karenina.audit.pages import flat
+
+    own: dict[str, Any] = {reference.partition(":")[2] or reference: reference for reference in mine or []}
+    columns = (TextColumn("audit"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+        task = bar.add_task("audit", total=None)
+        found = run(
+            metrics or None,
+            protocols=protocol or ["ours", "quantile"],
+            mine=own,
+            experiments=experiment,
+            seeds=seeds,
+            rows=rows,
+            trees=full,
+            workers=workers or os.cpu_count() or 1,
+            out=out,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    written = write(found, out)
+    console = _console(Console)
+    answers = characteristics(found)
+    titles = [title for title in rules() if any(cells[title].numbers for cells in answers.values())]
+    for name in dict.fromkeys(row[0] for row in found.rows):
+        if "redundancy" in found.about["experiments"]:
+            cases = flat(table_1(found).loc[[name]]).drop(columns="protocol")
+            _print(console, f"{name}: modular, not compact (Table 1 of the review)", cases.to_numpy(), list(cases))
+        lines = [
+            [*row[1:], *(cells[title].short() for title in titles)] for row, cells in answers.items() if row[0] == name
+        ]
+        _print(console, f"{name}: characteristics (Table 2, and failures)", lines, ["metric", "property", *titles])
+    failed = found.failures()
+    for row in failed.drop_duplicates(["protocol", "metric", "note"]).itertuples():
+        console.print(f"no score: {row.metric} in {row.experiment} at {row.value}: {row.note}", highlight=False)
+    print(f"The rules, and the number behind every tick: {written[0]}")
+    for path in written[1:]:
+        print(f"wrote {path}")
+
+
+def _print(console: Any, title: str, lines: Any, headings: list[str]) -> None:
+    from rich.table import Table
+
+    table = Table(title=title, box=None, pad_edge=False, header_style="bold", title_justify="left")
+    for heading in headings:
+        table.add_column(heading)
+    for line in lines:
+        table.add_row(*line)
+    console.print(table)
+    console.print()

@@ -1,0 +1,238 @@
+"""Controlled experiments: representations made by hand, whose right scores are known.
+
+Carbonneau et al. (2022), sections 5.2 to 5.7, and failures that users of the metrics have met. An experiment makes
+codes and factors for each value of one parameter; all of them begin with the same factors for the same seed.
+
+>>> codes, factors = EXPERIMENTS["noise"].make(0.2, rows=1000, seed=0)
+>>> codes.shape, factors.shape, EXPERIMENTS["noise"].truth(0.2)["modularity"]
+((1000, 8), (1000, 8), 1.0)
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Pair = tuple[Floats, Floats]
+# The right score of each property; a property that is not named has none.
+Truth = dict[str, float]
+
+FACTORS = 8
+# Sample efficiency is measured on this many times the rows of the other experiments (the review: 100,000 and 20,000).
+FULL = 5
+_ALL_GOOD: Truth = {"modularity": 1.0, "compactness": 1.0, "explicitness": 1.0, "holistic": 1.0}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One parameter of a representation, and what becomes of it.
+
+    section: of the review, or "" for our own. values: of the parameter, numbers or names. build(v, value, rng) -> codes
+    and factors from uniform factors v (rows, 8). truth(value): the right scores. neutral: the value that gives the
+    perfect representation, codes equal to factors, if there is one. labels: factors are names, not numbers.
+    """
+
+    name: str
+    section: str
+    title: str
+    parameter: str
+    values: tuple[float | str, ...]
+    build: Callable[[Floats, float | str, np.random.Generator], Pair]
+    truth: Callable[[float | str], Truth]
+    neutral: float | str | None = None
+    labels: bool = False
+    nested: bool = False
+
+    def make(self, value: float | str, rows: int = 20_000, seed: int = 0) -> Pair:
+        """Codes (n, d) and factors (n, k) at this value of the parameter. n is `rows`, but for "samples"."""
+        if value not in self.values:
+            raise ValueError(f"{self.name} has no {self.parameter} {value!r}; it has {self.values}")
+        rng = np.random.default_rng(seed)
+        factors = rng.random((FULL * rows if self.nested else rows, FACTORS))
+        return self.build(factors, value, rng)
+
+
+def _noise(v: Floats, alpha: float | str, rng: np.random.Generator) -> Pair:
+    """Equation 9."""
+    alpha = float(alpha)
+    return (1 - alpha) * v + alpha * rng.random(v.shape), v
+
+
+def _noise_truth(alpha: float | str) -> Truth:
+    """Noise takes explicitness alone, until there is nothing left to be modular."""
+    if alpha == 0:
+        return _ALL_GOOD
+    return dict.fromkeys(_ALL_GOOD, 0.0) if alpha == 1 else {"modularity": 1.0, "compactness": 1.0}
+
+
+def _mixing(v: Floats, alpha: float | str, rng: np.random.Generator) -> Pair:
+    """v R with 1 - alpha on the diagonal of R and alpha right of it, round the corner."""
+    alpha = float(alpha)
+    return (1 - alpha) * v + alpha * np.roll(v, 1, axis=1), v
+
+
+def _mixing_truth(alpha: float | str) -> Truth:
+    """Each code serves two factors, each factor has two codes: 1 - entropy of the weights, as DCI counts it.
+
+    The codes tell everything until alpha is 0.5: then R is singular (its rows with signs in turn add up to 0), which
+    the review overlooks.
+    """
+    alpha = float(alpha)
+    if alpha == 0:
+        return _ALL_GOOD
+    entropy = -alpha * math.log(alpha) - (1 - alpha) * math.log(1 - alpha)
+    both = 1 - entropy / math.log(FACTORS)
+    return {"modularity": both, "compactness": both} | ({"explicitness": 1.0} if alpha < 0.5 else {})
+
+
+_CODES_OF_A_FACTOR: dict[float | str, int] = {"cos, sin": 2, "twice": 2, "four times": 4}
+
+
+def _redundancy(v: Floats, case: float | str, rng: np.random.Generator) -> Pair:
+    """Angles of which each has several codes: modular, not compact. Eight codes in all."""
+    copies = _CODES_OF_A_FACTOR[case]
+    angles = 2 * np.pi * v[:, : FACTORS // copies]
+    if case == "cos, sin":
+        return np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(v), FACTORS), angles
+    return np.repeat(angles, copies, axis=1), angles
+
+
+def _redundancy_truth(case: float | str) -> Truth:
+    compactness = 1 - math.log(_CODES_OF_A_FACTOR[case]) / math.log(FACTORS)
+    return {"modularity": 1.0, "compactness": compactness, "explicitness": 1.0}
+
+
+def _tangent(v: Floats, alpha: float | str, rng: np.random.Generator) -> Pair:
+    """Equation 10."""
+    steepness = 1000 ** (float(alpha) - 0.25)
+    omega = 2 * np.arctan(steepness / 2)
+    return np.tan(omega * (v - 0.5)) / steepness + 0.5, v
+
+
+def _measured(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
+    return v, v[:, : int(count)]
+
+
+def _samples(v: Floats, share: float | str, rng: np.random.Generator) -> Pair:
+    """v R, three quarters of R zero: the first rows of a large sample. A column of zeros is drawn again."""
+    mixing = np.zeros((FACTORS, FACTORS))
+    while not mixing.any(axis=0).all() or not mixing.any(axis=1).all():
+        mixing = rng.random((FACTORS, FACTORS)) * (rng.random((FACTORS, FACTORS)) < 0.25)
+    rows = round(len(v) * float(share))
+    return v[:rows] @ mixing, v[:rows]
+
+
+def _scale(v: Floats, scale: float | str, rng: np.random.Generator) -> Pair:
+    return float(scale) * v, v
+
+
+def _outlier(v: Floats, distance: float | str, rng: np.random.Generator) -> Pair:
+    """The first entry of each code moved to this many times the range of the code."""
+    codes = v.copy()
+    if float(distance) > 1:
+        codes[np.arange(FACTORS), np.arange(FACTORS)] = float(distance)
+    return codes, v
+
+
+def _dead(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
+    """More codes, which hardly move: what the mean codes of latents that a VAE has switched off look like."""
+    return np.hstack([v, 1e-3 * rng.normal(size=(len(v), int(count)))]), v
+
+
+def _rotated(v: Floats, degrees: float | str, rng: np.random.Generator) -> Pair:
+    """Codes turned in pairs: nothing is lost, but no code stands for a factor any more."""
+    angle = np.radians(float(degrees))
+    even, odd = v[:, 0::2] - 0.5, v[:, 1::2] - 0.5
+    codes = np.empty_like(v)
+    codes[:, 0::2] = np.cos(angle) * even - np.sin(angle) * odd
+    codes[:, 1::2] = np.sin(angle) * even + np.cos(angle) * odd
+    return codes if angle else v, v
+
+
+def _categories(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
+    """Factors are names in no order; each code has a level for each name."""
+    names = np.floor(int(count) * v)
+    levels = np.stack([rng.permutation(int(count)) for _ in range(FACTORS)], axis=1)
+    return levels[names.astype(int), np.arange(FACTORS)] / int(count), names
+
+
+def _correlated(v: Floats, rho: float | str, rng: np.random.Generator) -> Pair:
+    """Factors in pairs with this correlation (of a Gaussian copula); codes equal to the factors."""
+    from scipy.special import ndtr, ndtri
+
+    rho = float(rho)
+    if rho == 0:
+        return v, v
+    factors = v.copy()
+    normal = ndtri(np.clip(v, 1e-12, 1 - 1e-12))
+    factors[:, 1::2] = ndtr(rho * normal[:, 0::2] + math.sqrt(1 - rho**2) * normal[:, 1::2])
+    return factors, factors
+
+
+def _perfect(value: float | str) -> Truth:
+    return _ALL_GOOD
+
+
+def _explicit(value: float | str) -> Truth:
+    return {"explicitness": 1.0} if value else _ALL_GOOD
+
+
+_ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment("noise", "5.2", "Perfect codes, then noise", "share of noise", _ALPHAS, _noise, _noise_truth, 0.0),
+        Experiment(
+            "mixing",
+            "5.3",
+            "Less modular, less compact",
+            "weight of a second factor",
+            (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
+            _mixing,
+            _mixing_truth,
+            0.0,
+        ),
+        Experiment(
+            "redundancy",
+            "5.4",
+            "Modular, not compact",
+            "codes of a factor",
+            ("cos, sin", "twice", "four times"),
+            _redundancy,
+            _redundancy_truth,
+        ),
+        Experiment("nonlinear", "5.5", "Codes bent by a tangent", "bend", _ALPHAS, _tangent, _perfect),
+        Experiment(
+            "measured",
+            "5.6",
+            "Only some factors measured",
+            "factors measured",
+            tuple(range(FACTORS, 0, -1)),
+            _measured,
+            _perfect,
+            FACTORS,
+        ),
+        Experiment(
+            "samples",
+            "5.7",
+            "The first rows of a large sample",
+            "share of the rows",
+            (0.001, 0.01, 0.1, 1.0),
+            _samples,
+            lambda value: {},
+            nested=True,
+        ),
+        Experiment("scale", "", "Codes multiplied", "multiplied by", (0.01, 1.0, 100.0), _scale, _perfect, 1.0),
+        Experiment("outlier", "", "One wild row", "ranges away", (1, 10, 1000), _outlier, _perfect, 1),
+        Experiment("dead", "", "Dead codes", "dead codes added", (0, 4, 16), _dead, _perfect, 0),
+        Experiment("rotated", "", "Codes turned in pairs", "degrees", (0, 15, 30, 45), _rotated, _explicit, 0),
+        Experiment("categories", "", "Factors are names", "names", (2, 4, 8, 16), _categories, _perfect, labels=True),
+        Experiment(
+            "correlated", "", "Correlated factors", "correlation", (0.0, 0.3, 0.6, 0.9), _correlated, _perfect, 0.0
+        ),
+    )
+}

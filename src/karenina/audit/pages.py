@@ -1,0 +1,163 @@
+"""Pictures and tables of an audit."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from karenina._files import atomic
+from karenina.audit.experiments import EXPERIMENTS, FULL
+from karenina.audit.rules import Row, characteristics, rules, sampling_errors, table_1
+from karenina.audit.running import Audit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+REVIEW = [name for name, experiment in EXPERIMENTS.items() if experiment.section and name != "redundancy"]
+FAILURES = [name for name, experiment in EXPERIMENTS.items() if not experiment.section]
+PROPERTIES = ("modularity", "compactness", "explicitness", "holistic")
+_FIGURES = {"noise": "4", "mixing": "5", "nonlinear": "7", "measured": "8", "samples": "9"}
+# Okabe-Ito, then the same with other lines: told apart by colour-blind readers.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_LINES = ("-", "--", ":")
+_MARKS = "osD^vPX*<>d"
+
+
+def write(audit: Audit, folder: str | os.PathLike[str]) -> list[Path]:
+    """audit.md with the tables, scores.csv, and for each protocol curves-*.png and failures-*.png."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    made = [folder / "audit.md", folder / "scores.csv"]
+    pictures = []
+    for protocol in dict.fromkeys(audit.frame.protocol):
+        for kind, names in (("curves", REVIEW), ("failures", FAILURES)):
+            path = folder / f"{kind}-{protocol}.png"
+            if plot(audit, protocol, names, path):
+                pictures.append(path)
+    with atomic(made[0]) as part:
+        part.write_text(markdown(audit, [path.name for path in pictures]))
+    with atomic(made[1]) as part:
+        audit.frame.to_csv(part, index=False)
+    return made + pictures
+
+
+def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathLike[str]) -> bool:
+    """Curves of these experiments under this protocol: a line of panels for each, a column for each property.
+
+    Means over seeds, with the standard deviation; the right answer, where there is one, in grey. For "samples" the
+    error against the whole sample, as in the review's figure 9. False when there is nothing to draw.
+    """
+    from matplotlib.figure import Figure
+
+    rows = [row for row in audit.rows if row[0] == protocol]
+    measured = [name for name in names if name in set(audit.frame.experiment)]
+    if not rows or not measured:
+        return False
+    found = list(dict.fromkeys(row[2] for row in rows))
+    columns = [p for p in PROPERTIES if p in found] + [p for p in found if p not in PROPERTIES]
+    style = {
+        row: (_COLOURS[i % len(_COLOURS)], _LINES[i // len(_COLOURS) % len(_LINES)], _MARKS[i % len(_MARKS)])
+        for column in columns
+        for i, row in enumerate(row for row in rows if row[2] == column)
+    }
+    legend = 0.22 * max(sum(row[2] == column for row in rows) for column in columns)
+    height = 2.3 * len(measured) + legend + 0.7
+    figure = Figure(figsize=(3.1 * len(columns) + 0.5, height), layout="constrained", dpi=110)
+    axes = figure.subplots(len(measured), len(columns), squeeze=False)
+    for line, name in zip(axes, measured):
+        for axis, column in zip(line, columns):
+            _panel(axis, audit, name, column, [row for row in rows if row[2] == column], style)
+        line[0].set_ylabel(_title(name), fontsize=8)
+    for axis, column in zip(axes[0], columns):
+        axis.set_title(column, fontsize=10, fontweight="bold")
+    for axis in axes[-1]:
+        handles, labels = axis.get_legend_handles_labels()
+        axis.legend(
+            handles, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.32), frameon=False, ncols=1
+        )
+    what = f"{audit.about['seeds']} seeds, {audit.about['rows']:,} rows"
+    figure.suptitle(f"Protocol: {protocol} ({what}). Grey: the right answer.", fontsize=10)
+    with atomic(Path(path)) as part:
+        figure.savefig(part, format="png")
+    return True
+
+
+def _title(name: str) -> str:
+    experiment = EXPERIMENTS[name]
+    figure = f"\n(review, figure {_FIGURES[name]})" if name in _FIGURES else ""
+    return experiment.title + figure
+
+
+def _panel(
+    axis: "Axes", audit: Audit, name: str, column: str, rows: list[Row], style: dict[Row, tuple[str, str, str]]
+) -> None:
+    experiment = EXPERIMENTS[name]
+    places = np.arange(len(experiment.values))
+    truth = [experiment.truth(value).get(column, np.nan) for value in experiment.values]
+    axis.plot(places, truth, color="0.75", linewidth=5, solid_capstyle="round", zorder=0)
+    for row in rows:
+        curve = audit.curve(*row, name)
+        mean, std = curve["mean"].to_numpy(), curve["std"].to_numpy()
+        if experiment.nested:
+            mean, std = sampling_errors(audit, row).reindex(list(experiment.values)).to_numpy(), np.zeros(len(places))
+        colour, line, mark = style[row]
+        axis.errorbar(
+            places, mean, np.nan_to_num(std), color=colour, linestyle=line, marker=mark, markersize=3.5, linewidth=1.2,
+            label=row[1],
+        )  # fmt: skip
+    labels = [f"{value:g}" if isinstance(value, (int, float)) else value for value in experiment.values]
+    if experiment.nested:
+        labels = [f"{round(float(share) * FULL * audit.about['rows']):,}" for share in experiment.values]
+    axis.set_xticks(places, labels, fontsize=7)
+    axis.set_xlabel("rows" if experiment.nested else experiment.parameter, fontsize=7)
+    axis.set_ylim(-0.03, 0.55 if experiment.nested else 1.05)
+    axis.tick_params(labelsize=7)
+    axis.grid(color="0.93")
+
+
+def markdown(audit: Audit, pictures: Sequence[str] = ()) -> str:
+    """Table 1, the characteristics with their rules, what could not be measured, and the pictures."""
+    about = audit.about
+    parts = [
+        "# Audit",
+        f"{about['seeds']} seeds, {about['rows']:,} rows ({about['tree_rows']:,} for metrics that grow trees). "
+        "Means over seeds.",
+    ]
+    if "redundancy" in set(audit.frame.experiment):
+        parts += ["## Modular, not compact (Table 1 of the review)", _markdown_table(flat(table_1(audit)))]
+    parts += ["## Characteristics (Table 2 of the review, and failures)", _markdown_table(characteristics_frame(audit))]
+    parts += ["\n".join(f"- **{title}**: {text}" for title, text in rules().items())]
+    parts += ["✓ the rule holds, ✗ it does not, – it does not apply, ? a score could not be had."]
+    failed = audit.failures()
+    if len(failed):
+        parts += ["## What could not be measured", _markdown_table(failed)]
+    parts += [f"![{name.removesuffix('.png')}]({name})" for name in pictures]
+    return "\n\n".join(parts) + "\n"
+
+
+def flat(table: pd.DataFrame) -> pd.DataFrame:
+    """A table with its index as columns and its numbers to two decimals."""
+    text = table.map(lambda value: "?" if np.isnan(value) else f"{value:.2f}")
+    return text.reset_index()
+
+
+def characteristics_frame(audit: Audit) -> pd.DataFrame:
+    lines = [
+        {
+            "protocol": row[0],
+            "metric": row[1],
+            "property": row[2],
+            **{title: str(cell) for title, cell in cells.items()},
+        }
+        for row, cells in characteristics(audit).items()
+    ]
+    return pd.DataFrame(lines)
+
+
+def _markdown_table(frame: pd.DataFrame) -> str:
+    lines = [list(map(str, frame.columns)), ["---"] * len(frame.columns)]
+    lines += [[str(value).replace("|", "\\|").replace("\n", " ") for value in line] for line in frame.to_numpy()]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,0 +1,288 @@
+"""Run the experiments: every subject at every value and seed, in parallel, and go on after an interruption."""
+
+import json
+import math
+import os
+import pickle
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TextIO
+
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from karenina.audit.experiments import EXPERIMENTS, FULL
+from karenina.audit.subjects import Score, Subject, apply, load, subjects, uses_bins
+
+# Raised when old files of scores no longer fit the experiments.
+FORMAT = 1
+PERFECT = "perfect"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the metrics said.
+
+    frame: one line per score: experiment, value, seed, protocol, metric, property, score, note. about: how it was run.
+    bins: (protocol, metric) -> whether it cuts values into bins.
+    """
+
+    frame: pd.DataFrame
+    about: Mapping[str, Any]
+    bins: Mapping[tuple[str, str], bool]
+
+    def curve(self, protocol: str, metric: str, prop: str, experiment: str) -> pd.DataFrame:
+        """mean and std over seeds at each value, in the experiment's order; NaN where any seed gave none, or where the
+        run has not come to. Empty if the experiment is no part of the audit."""
+        if experiment not in self.about["experiments"]:
+            return pd.DataFrame({"mean": [], "std": []})
+        values = list(EXPERIMENTS[experiment].values)
+        nothing = (math.nan, math.nan)
+        points = [self._summary.get((protocol, metric, prop, experiment, value), nothing) for value in values]
+        return pd.DataFrame(points, index=values, columns=["mean", "std"])
+
+    @cached_property
+    def _summary(self) -> dict[tuple[Any, ...], tuple[float, float]]:
+        scores = self.frame.groupby(["protocol", "metric", "property", "experiment", "value"], sort=False).score
+        complete = (scores.size() == self.about["seeds"]) & (scores.count() == scores.size())
+        table = pd.DataFrame({"mean": scores.mean(), "std": scores.std()}).where(complete)
+        return {key: (mean, std) for key, mean, std in table.itertuples(name=None)}
+
+    @property
+    def rows(self) -> list[tuple[str, str, str]]:
+        """(protocol, metric, property) of everything measured, in order. A function that never gave a number has one
+        line for its failures."""
+        found = list(dict.fromkeys(zip(self.frame.protocol, self.frame.metric, self.frame.property)))
+        return sorted(found, key=lambda row: self.about["order"].index(f"{row[0]}/{row[1]}"))
+
+    def failures(self) -> pd.DataFrame:
+        """Scores that could not be had, with the reason and how often: protocol, metric, experiment, note, times."""
+        bad = self.frame[self.frame.score.isna()]
+        keys = ["protocol", "metric", "experiment", "value", "note"]
+        return bad.groupby(keys, sort=False).size().rename("times").reset_index()
+
+
+@dataclass(frozen=True)
+class Job:
+    """One representation, measured by one subject. `experiment` is PERFECT for the one that several share. Of the
+    sample that the experiment makes for so many `rows`, the first `limit` are used."""
+
+    subject: int
+    experiment: str
+    value: float | str
+    seed: int
+    rows: int
+    limit: int
+
+    @property
+    def key(self) -> str:
+        return json.dumps([self.subject, self.experiment, self.value, self.seed])
+
+
+def run(
+    metrics: Iterable[str] | None = None,
+    *,
+    protocols: Sequence[str] = ("ours", "quantile"),
+    mine: Mapping[str, Callable[..., Any] | str] | None = None,
+    experiments: Iterable[str] | None = None,
+    seeds: int = 10,
+    rows: int = 20_000,
+    trees: bool = False,
+    tree_rows: int = 5_000,
+    workers: int = 1,
+    out: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Audit:
+    """Put metrics through the controlled experiments of Carbonneau et al. (2022), and through known failures.
+
+    metrics: names; None: all but those that grow trees, which `trees` adds. protocols: "ours", "quantile" (ours with
+    bins of equal population), "locatello", "carbonneau". mine: functions of one's own by name, or "module:function";
+    each is called with codes (n, d) and factors (n, k), also `seed` and `continuous` if it takes them, and returns a
+    number, an object with `value`, or a dict of numbers by property. experiments: names from EXPERIMENTS; None: all.
+    tree_rows: rows that metrics with trees see. out: a directory that takes every score at once; the same call goes on
+    where it stopped. workers: processes; functions of one's own must then be importable.
+
+    >>> found = run(["mig"], protocols=["ours"], experiments=["noise"], seeds=1, rows=500)
+    >>> found.curve("ours", "mig", "compactness", "noise")["mean"].round(1).tolist()[::5]
+    [1.0, 0.0]
+    """
+    for name, number, least in (("seeds", seeds, 1), ("rows", rows, 200), ("tree_rows", tree_rows, 200)):
+        if number < least or number != int(number):
+            raise ValueError(f"{name} must be a whole number from {least} on, got {number}")
+    if workers < 1:
+        raise ValueError(f"workers must be at least 1, got {workers}")
+    names = list(EXPERIMENTS) if experiments is None else list(dict.fromkeys(experiments))
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise ValueError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
+    own = {name: load(f) if isinstance(f, str) else f for name, f in (mine or {}).items()}
+    groups = subjects(metrics, protocols, own, trees)
+    jobs = _jobs(groups, names, seeds, rows, tree_rows)
+    bins = {f"{g.protocol}/{m}": uses_bins(m, g.protocol, own) for g in groups for m in g.metrics}
+    about = {
+        "format": FORMAT,
+        "rows": rows,
+        "tree_rows": tree_rows,
+        "seeds": seeds,
+        "experiments": names,
+        "order": list(bins),
+        "bins": bins,
+    }
+    done: dict[str, list[Score]] = {}
+    log: Any = nullcontext()
+    if out is not None:
+        folder = Path(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        done = _resume(folder / "scores.jsonl", about)
+        log = (folder / "scores.jsonl").open("a")
+    left = [job for job in jobs if job.key not in done]
+    with log as file:
+        for job, scores in _results(groups, left, workers):
+            done[job.key] = scores
+            if file is not None:
+                _write(file, {"job": job.key, "scores": [asdict(score) for score in scores]})
+            if progress is not None:
+                progress(len(done), len(jobs))
+    return _collect(jobs, done, names, about)
+
+
+def read(path: str | os.PathLike[str]) -> Audit:
+    """An audit that `run` left in a directory, also an unfinished one."""
+    file = Path(path) / "scores.jsonl"
+    if not file.exists():
+        raise ValueError(f"{path} holds no audit")
+    with file.open() as lines:
+        about = _header(file, lines.readline())
+    done = _resume(file, about)
+    keys = [(key, *json.loads(key)) for key in done]
+    jobs = [Job(subject, experiment, value, seed, 0, 0) for _, subject, experiment, value, seed in keys]
+    return _collect(jobs, done, about["experiments"], about)
+
+
+def _jobs(groups: list[Subject], names: list[str], seeds: int, rows: int, tree_rows: int) -> list[Job]:
+    """What is quick first, then the large ones of the rest, so that no process ends up alone with them.
+
+    Of the large samples of "samples" trees see four times the rows that they see elsewhere.
+    """
+    jobs: dict[str, Job] = {}
+    for index, group in enumerate(groups):
+        for name in names:
+            experiment = EXPERIMENTS[name]
+            many = rows if experiment.nested or not group.trees else tree_rows
+            limit = 4 * tree_rows if group.trees else FULL * rows
+            for value in experiment.values:
+                shared = value == experiment.neutral
+                for seed in range(seeds):
+                    where = (PERFECT, 0) if shared else (name, value)
+                    job = Job(index, where[0], where[1], seed, many, limit)
+                    jobs[job.key] = job
+    return sorted(jobs.values(), key=lambda job: (groups[job.subject].trees, -_size(job)))
+
+
+def _size(job: Job) -> float:
+    nested = job.experiment != PERFECT and EXPERIMENTS[job.experiment].nested
+    return min(job.limit, job.rows * (FULL * float(job.value) if nested else 1))
+
+
+def work(group: Subject, job: Job) -> list[Score]:
+    """Make one representation and measure it."""
+    experiment = EXPERIMENTS["noise" if job.experiment == PERFECT else job.experiment]
+    codes, factors = experiment.make(0.0 if job.experiment == PERFECT else job.value, job.rows, job.seed)
+    return apply(group, codes[: job.limit], factors[: job.limit], experiment.labels, job.seed)
+
+
+def _results(groups: list[Subject], jobs: list[Job], workers: int) -> Iterator[tuple[Job, list[Score]]]:
+    if workers == 1 or len(jobs) < 2:
+        for job in jobs:
+            yield job, work(groups[job.subject], job)
+        return
+    for group in groups:
+        try:
+            pickle.dumps(group)
+        except Exception as error:
+            raise ValueError(
+                f"a function of your own cannot be sent to other processes ({error}): use 1 worker"
+            ) from None
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_one_thread)
+    try:
+        futures = {pool.submit(work, groups[job.subject], job): job for job in jobs}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    except BrokenExecutor:
+        raise ValueError("a worker process died; with 1 worker you see where") from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _one_thread() -> None:
+    """A worker leaves Ctrl-C to the process that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpool_limits(1)
+
+
+def _write(file: TextIO, line: Mapping[str, Any]) -> None:
+    file.write(json.dumps(line) + "\n")
+    file.flush()
+
+
+def _header(file: Path, line: str) -> dict[str, Any]:
+    try:
+        about: dict[str, Any] = json.loads(line)["about"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{file} is not the file of an audit") from None
+    if about.get("format") != FORMAT:
+        raise ValueError(f"{file} has format {about.get('format')}, this version of karenina has {FORMAT}")
+    return about
+
+
+def _resume(file: Path, about: Mapping[str, Any]) -> dict[str, list[Score]]:
+    """The scores already there. A line that a kill cut off is dropped; another audit's file is an error."""
+    done: dict[str, list[Score]] = {}
+    if not file.exists() or file.stat().st_size == 0:
+        with file.open("w") as new:
+            _write(new, {"about": about})
+        return done
+    text = file.read_text()
+    whole = text[: text.rfind("\n") + 1]
+    lines = whole.splitlines()
+    there = _header(file, lines[0] if lines else "")
+    different = [key for key in about if there.get(key) != json.loads(json.dumps(about[key]))]
+    if different:
+        raise ValueError(f"{file.parent} holds another audit: {', '.join(different)} differ; choose another directory")
+    for line in lines[1:]:
+        entry = json.loads(line)
+        done[entry["job"]] = [Score(**score) for score in entry["scores"]]
+    if whole != text:
+        file.write_text(whole)
+    return done
+
+
+def _collect(jobs: list[Job], done: Mapping[str, list[Score]], names: list[str], about: Mapping[str, Any]) -> Audit:
+    """The perfect representation goes to every experiment that begins with it."""
+    lines = []
+    for job in jobs:
+        if job.experiment == PERFECT:
+            homes = [(name, EXPERIMENTS[name].neutral) for name in names if EXPERIMENTS[name].neutral is not None]
+        else:
+            homes = [(job.experiment, job.value)]
+        for name, value in homes:
+            for score in done[job.key]:
+                lines.append(
+                    (name, value, job.seed, score.protocol, score.metric, score.property, score.value, score.note)
+                )
+    columns = ["experiment", "value", "seed", "protocol", "metric", "property", "score", "note"]
+    frame = pd.DataFrame(lines, columns=columns)
+    place = {(name, v): (i, k) for i, name in enumerate(names) for k, v in enumerate(EXPERIMENTS[name].values)}
+    order = [
+        (about["order"].index(f"{s}/{m}"), *place[e, v], seed)
+        for s, m, e, v, seed in zip(frame.protocol, frame.metric, frame.experiment, frame.value, frame.seed)
+    ]
+    frame = frame.iloc[sorted(range(len(frame)), key=order.__getitem__)].reset_index(drop=True)
+    bins = {tuple(key.split("/", 1)): cut for key, cut in about["bins"].items()}
+    return Audit(frame, about, bins)  # type: ignore[arg-type]
