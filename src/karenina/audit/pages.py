@@ -58,10 +58,10 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
         return False
     found = list(dict.fromkeys(row[2] for row in rows))
     columns = [p for p in PROPERTIES if p in found] + [p for p in found if p not in PROPERTIES]
+    metrics = list(dict.fromkeys(row[1] for row in rows))
     style = {
-        row: (_COLOURS[i % len(_COLOURS)], _LINES[i // len(_COLOURS) % len(_LINES)], _MARKS[i % len(_MARKS)])
-        for column in columns
-        for i, row in enumerate(row for row in rows if row[2] == column)
+        metric: (_COLOURS[i % len(_COLOURS)], _LINES[i // len(_COLOURS) % len(_LINES)], _MARKS[i % len(_MARKS)])
+        for i, metric in enumerate(metrics)
     }
     legend = 0.22 * max(sum(row[2] == column for row in rows) for column in columns)
     height = 2.3 * len(measured) + legend + 0.7
@@ -92,7 +92,7 @@ def _title(name: str) -> str:
 
 
 def _panel(
-    axis: "Axes", audit: Audit, name: str, column: str, rows: list[Row], style: dict[Row, tuple[str, str, str]]
+    axis: "Axes", audit: Audit, name: str, column: str, rows: list[Row], style: dict[str, tuple[str, str, str]]
 ) -> None:
     experiment = EXPERIMENTS[name]
     places = np.arange(len(experiment.values))
@@ -103,7 +103,7 @@ def _panel(
         mean, std = curve["mean"].to_numpy(), curve["std"].to_numpy()
         if experiment.nested:
             mean, std = sampling_errors(audit, row).reindex(list(experiment.values)).to_numpy(), np.zeros(len(places))
-        colour, line, mark = style[row]
+        colour, line, mark = style[row[1]]
         axis.errorbar(
             places, mean, np.nan_to_num(std), color=colour, linestyle=line, marker=mark, markersize=3.5, linewidth=1.2,
             label=row[1],
