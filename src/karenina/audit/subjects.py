@@ -92,7 +92,7 @@ def uses_bins(name: str, protocol: str, mine: Mapping[str, Callable[..., Any]]) 
     if protocol == MINE:
         return any(parameter in _signature(mine[name]) for parameter in BINS)
     if METRICS[name].tables:
-        return (parameters(name, protocol) or {}).get("estimator") != "neighbours"
+        return (parameters(name, protocol) or {}).get("estimator") != "knn"
     return any(parameter in _signature(METRICS[name].function()) for parameter in BINS)
 
 
