@@ -194,3 +194,8 @@ def test_trees_are_only_run_when_asked_for():
 
     assert names(True) - names(False) == {"dci_forest", "dci_boosted"}
     assert {metric for group in subjects(["dci_forest"], ["ours"], {}, False) for metric in group.metrics}
+
+
+def test_dci_stands_for_all_kinds_of_it():
+    found = {metric for group in subjects(["mig", "dci"], ["ours"], {}, False) for metric in group.metrics}
+    assert found == {"mig", "dci_lasso", "dci_forest", "dci_boosted", "dci_aligned"}

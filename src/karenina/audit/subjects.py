@@ -55,12 +55,7 @@ def subjects(
     metrics: Iterable[str] | None, protocols: Iterable[str], mine: Mapping[str, Callable[..., Any]], trees: bool
 ) -> list[Subject]:
     """Groups of metrics to measure together. Trees stand apart: they are slow, and see fewer rows."""
-    asked = None if metrics is None else list(dict.fromkeys(metrics))
-    for name in asked or []:
-        if name not in METRICS:
-            raise ValueError(f"no metric {name!r}; there are {', '.join(audited())}")
-        if METRICS[name].codes_only:
-            raise ValueError(f"{name} does not look at factors, which is what the experiments are about")
+    asked = None if metrics is None else list(dict.fromkeys(known for name in metrics for known in _known(name)))
     found = []
     for kind in protocols:
         if kind not in AUDITED:
@@ -75,6 +70,16 @@ def subjects(
         found.append(Subject(MINE, False, dict(mine)))
     if not found:
         raise ValueError(f"nothing to audit: {', '.join(asked or [])} under {', '.join(protocols)}")
+    return found
+
+
+def _known(name: str) -> list[str]:
+    """The metric of this name; "dci" stands for all that begin with dci_."""
+    found = [name] if name in METRICS else [known for known in METRICS if known.startswith(f"{name}_")]
+    if not found:
+        raise ValueError(f"no metric {name!r}; there are {', '.join(audited())}")
+    if METRICS[found[0]].codes_only:
+        raise ValueError(f"{name} does not look at factors, which is what the experiments are about")
     return found
 
 
