@@ -44,22 +44,31 @@ def audit(
     from karenina.audit import characteristics, rules, run, table_1, write
     from karenina.audit.pages import flat
 
-    own: dict[str, Any] = {reference.partition(":")[2] or reference: reference for reference in mine or []}
+    words = list(dict.fromkeys(mine or []))
+    names = [word.partition(":")[2] or word for word in words]
+    own: dict[str, Any] = {
+        word if names.count(name) > 1 else name: word  # functions of one name in two modules
+        for word, name in zip(words, names)
+    }
     columns = (TextColumn("audit"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
         task = bar.add_task("audit", total=None)
-        found = run(
-            metrics or None,
-            protocols=protocol or ["ours", "quantile"],
-            mine=own,
-            experiments=experiment,
-            seeds=seeds,
-            rows=rows,
-            trees=full,
-            workers=workers or os.cpu_count() or 1,
-            out=out,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+        try:
+            found = run(
+                metrics or None,
+                protocols=protocol or ["ours", "quantile"],
+                mine=own,
+                experiments=experiment,
+                seeds=seeds,
+                rows=rows,
+                trees=full,
+                workers=workers or os.cpu_count() or 1,
+                out=out,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+        except KeyboardInterrupt:
+            print("karenina: stopped; the same command goes on from here", file=sys.stderr)
+            raise typer.Exit(130) from None
     written = write(found, out)
     console = _console(Console)
     answers = characteristics(found)
@@ -74,19 +83,22 @@ def audit(
         _print(console, f"{name}: characteristics (Table 2, and failures)", lines, ["metric", "property", *titles])
     failed = found.failures()
     for row in failed.drop_duplicates(["protocol", "metric", "note"]).itertuples():
-        console.print(f"no score: {row.metric} in {row.experiment} at {row.value}: {row.note}", highlight=False)
+        console.print(
+            f"no score: {row.metric} in {row.experiment} at {row.value}: {row.note}", highlight=False, markup=False
+        )
     print(f"The rules, and the number behind every tick: {written[0]}")
     for path in written[1:]:
         print(f"wrote {path}")
 
 
 def _print(console: Any, title: str, lines: Any, headings: list[str]) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=title, box=None, pad_edge=False, header_style="bold", title_justify="left")
     for heading in headings:
         table.add_column(heading)
     for line in lines:
-        table.add_row(*line)
+        table.add_row(*map(escape, line))
     console.print(table)
     console.print()

@@ -35,7 +35,7 @@ def test_a_value_that_is_not_there_is_named():
 
 def test_neutral_values_all_give_the_same_perfect_representation():
     pairs = [e.make(e.neutral, rows=50, seed=1) for e in EXPERIMENTS.values() if e.neutral is not None]
-    assert len(pairs) == 8
+    assert len(pairs) == 7
     for codes, factors in pairs:
         assert np.array_equal(codes, factors)
         assert np.array_equal(codes, pairs[0][0])
@@ -116,6 +116,26 @@ def test_categories_can_be_read_off_one_code_each_but_not_in_order():
         assert len(pairs) == 8
         disorder += [code for _, code in sorted(pairs)] != sorted(set(codes[:, j]))
     assert disorder >= 7
+
+
+def test_scale_multiplies_all_codes_or_the_noisy_half():
+    base, factors = EXPERIMENTS["scale"].make(1.0, rows=500)
+    assert np.array_equal(base[:, 0::2], factors[:, 0::2])
+    assert np.corrcoef(base[:, 1], factors[:, 1])[0, 1] == pytest.approx(0.6 / np.hypot(0.6, 0.4), abs=0.05)
+    assert np.allclose(EXPERIMENTS["scale"].make(100.0, rows=500)[0], 100 * base)
+    uneven = EXPERIMENTS["scale"].make("noisy x 100", rows=500)[0]
+    assert np.allclose(uneven, base * np.tile([1, 100], 4))
+
+
+def test_outliers_and_dead_codes():
+    codes, factors = EXPERIMENTS["outlier"].make(10, rows=500)
+    changed = codes != factors
+    assert changed.sum(axis=0).tolist() == [1] * 8
+    assert (codes[changed] == 10).all()
+    codes, factors = EXPERIMENTS["dead"].make(4, rows=500)
+    assert np.array_equal(codes[:, :8], factors)
+    assert (codes[:, 8:].std(axis=0) < 2e-3).all()
+    assert (codes[:, 8:].std(axis=0) > 0).all()
 
 
 def test_rotation_keeps_distances():

@@ -58,11 +58,24 @@ def test_reasons_cannot_break_the_table():
 
 def test_the_command(tmp_path):
     (tmp_path / "own.py").write_text((HERE / "metrics_of_mine.py").read_text())
-    options = ["--mine", "own:best_correlation", "--mine", "own:raises", "--seeds", 1, "--rows", 300]
+    (tmp_path / "other.py").write_text("def raises(codes, factors):\n    raise ValueError('bad block [/k]')\n")
+    options = [
+        "--mine",
+        "own:best_correlation",
+        "--mine",
+        "own:raises",
+        "--mine",
+        "other:raises",
+        "--seeds",
+        1,
+        "--rows",
+        300,
+    ]
     result = karenina("audit", "mig", *options, "--experiment", "noise", "--out", "page", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "mine: characteristics" in result.stdout
-    assert "no score: raises in noise at 0.0: raised RuntimeError: not on a Monday" in result.stdout
+    assert "no score: own:raises in noise at 0.0: raised RuntimeError: not on a Monday" in result.stdout
+    assert "no score: other:raises in noise at 0.0: raised ValueError: bad block [/k]" in result.stdout
     assert (tmp_path / "page" / "audit.md").exists()
     assert (tmp_path / "page" / "curves-mine.png").exists()
     again = karenina("audit", "mig", *options, "--experiment", "noise", "--out", "page", cwd=tmp_path)
@@ -76,7 +89,7 @@ def test_the_command(tmp_path):
         (["mig", "--mine", "nowhere:f"], "karenina: cannot import 'nowhere'"),
         (["mig", "--protocol", "theirs"], "karenina: no protocol 'theirs'"),
         (["mig", "--experiment", "moon"], "karenina: no experiment 'moon'"),
-        (["mig", "--seeds", "0"], "karenina: seeds must be a whole number from 1 on"),
+        (["mig", "--seeds", "0"], "karenina: seeds must be at least 1"),
     ],
 )
 def test_the_users_mistakes_are_one_line(words, message, tmp_path):

@@ -1,5 +1,7 @@
 """Running an audit: the user's own metrics, interruptions, processes, bad input."""
 
+import importlib
+import linecache
 import sys
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 
 import karenina.audit
 from karenina.audit import EXPERIMENTS, characteristics, read, run
-from karenina.audit.subjects import load, subjects
+from karenina.audit.subjects import load, subjects, uses_bins
 from karenina.metrics import METRICS, score
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -38,7 +40,8 @@ def test_locatello_sees_ten_values_of_each_factor():
 def test_quantile_changes_the_bins_and_has_only_metrics_with_tables():
     found = run(protocols=["quantile"], **QUICK)
     assert set(found.frame.metric) == {name for name, metric in METRICS.items() if metric.tables}
-    assert run(["mig"], protocols=["ours", "quantile"], **QUICK).frame.score.nunique() > 8
+    both = run(["mig"], protocols="ours", **QUICK).curve("ours", "mig", "compactness", "noise")["mean"][0.2]
+    assert found.curve("quantile", "mig", "compactness", "noise")["mean"][0.2] != pytest.approx(both, abs=1e-4)
 
 
 def test_means_and_deviations_are_over_seeds():
@@ -98,13 +101,13 @@ def test_an_interrupted_audit_goes_on(tmp_path, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         run(["mig"], protocols=["ours"], out=tmp_path / "cut", progress=stop, **QUICK)
-    assert seen[-1] == (5, 16)  # 6 + 3 values of which one is shared, twice
+    assert seen[-1] == (5, 20)  # 6 + 4 values, twice
     file = tmp_path / "cut" / "scores.jsonl"
     file.write_text(file.read_text()[:-20])  # killed in the middle of a line
     assert len(read(tmp_path / "cut").frame) < len(whole.frame)
     calls = []
     again = run(["mig"], protocols=["ours"], out=tmp_path / "cut", progress=lambda *n: calls.append(n), **QUICK)
-    assert calls[0] == (5, 16)
+    assert calls[0] == (4, 20)
     assert again.frame.equals(whole.frame)
     assert read(tmp_path / "cut").frame.equals(whole.frame)
     # All done: nothing is computed again.
@@ -114,7 +117,7 @@ def test_an_interrupted_audit_goes_on(tmp_path, monkeypatch):
 
 def test_another_audits_folder_is_refused(tmp_path):
     run(["mig"], protocols=["ours"], out=tmp_path, **QUICK)
-    with pytest.raises(ValueError, match=r"another audit: rows"):
+    with pytest.raises(ValueError, match=r"another audit \(rows differ\)"):
         run(["mig"], protocols=["ours"], out=tmp_path, **{**QUICK, "rows": 500})
     (tmp_path / "scores.jsonl").write_text("hello\n")
     with pytest.raises(ValueError, match="not the file of an audit"):
@@ -145,8 +148,8 @@ def test_an_unfinished_audit_has_no_ticks_for_what_is_missing(tmp_path):
         ({"protocols": ["mine"]}, "no protocol 'mine'; there are ours, quantile, locatello, carbonneau"),
         ({"metrics": ["z_diff"], "protocols": ["quantile"]}, "nothing to audit"),
         ({"experiments": ["nose"]}, "no experiment 'nose'; there are noise"),
-        ({"seeds": 0}, "seeds must be a whole number from 1 on, got 0"),
-        ({"rows": 10}, "rows must be a whole number from 200 on, got 10"),
+        ({"seeds": 0}, "seeds must be at least 1, got 0"),
+        ({"rows": 10}, "rows must be at least 200, got 10"),
         ({"workers": 0}, "workers must be at least 1"),
         ({"mine": {"f": "nothing"}}, "expected module:function, got 'nothing'"),
     ],
@@ -199,3 +202,66 @@ def test_trees_are_only_run_when_asked_for():
 def test_dci_stands_for_all_kinds_of_it():
     found = {metric for group in subjects(["mig", "dci"], ["ours"], {}, False) for metric in group.metrics}
     assert found == {"mig", "dci_lasso", "dci_forest", "dci_boosted", "dci_aligned"}
+
+
+def test_old_scores_are_not_taken_for_those_of_a_changed_function(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for value in ("0.1", "0.9"):
+        monkeypatch.delitem(sys.modules, "changing", raising=False)
+        (tmp_path / "changing.py").write_text(f"def f(codes, factors):\n    return {value}  # {'x' * len(value)}\n")
+        importlib.invalidate_caches()
+        linecache.clearcache()
+        options = {"protocols": [], "mine": {"f": "changing:f"}, "out": tmp_path / "out", **QUICK}
+        if value == "0.1":
+            run([], **options)
+        else:
+            with pytest.raises(ValueError, match=r"another audit \(metrics differ\)"):
+                run([], **options)
+
+
+def test_the_seed_of_a_metric_is_not_that_of_the_data():
+    def guess(codes, factors, seed):
+        return float((np.random.default_rng(seed).random(factors.shape) == factors).mean())
+
+    found = run([], protocols=[], mine={"guess": guess}, **QUICK)
+    assert (found.frame.score == 0).all()
+
+
+def test_odd_results_have_a_row_each():
+    odd = {
+        "empty": lambda codes, factors: {},
+        "huge": lambda codes, factors: 10**400,
+        "leaves": lambda codes, factors: sys.exit(3),
+        "moody": lambda codes, factors: {"a": 1.0, "b": 2.0} if codes.std() > 0.25 else 1 / 0,
+        1: lambda codes, factors: 1.0,
+    }
+    found = run([], protocols=[], mine=odd, **QUICK)
+    assert {row[1:] for row in found.rows} == {
+        ("empty", "own"),
+        ("huge", "own"),
+        ("leaves", "own"),
+        ("moody", "a"),
+        ("moody", "b"),
+        ("1", "own"),
+    }
+    notes = found.failures().groupby("metric").note.first()
+    assert notes["empty"] == "returned {}"
+    assert notes["leaves"] == "raised SystemExit: 3"
+    assert notes["moody"] == "raised ZeroDivisionError: division by zero"
+    assert characteristics(found)["mine", "1", "own"]["calibrated"].numbers == (1.0, 1.0)
+
+
+def test_a_protocol_given_twice_counts_once():
+    once = run(["mig"], protocols=["ours"], **QUICK)
+    assert run(["mig"], protocols=["ours", "ours"], **QUICK).frame.equals(once.frame)
+
+
+def test_the_smallest_audit_there_is():
+    found = run(["mig", "z_max_variance"], protocols=["ours"], seeds=1, rows=200, experiments=["samples"])
+    assert found.frame.score.notna().any()
+
+
+@pytest.mark.parametrize(("name", "cut"), [("with_bins", True), ("best_correlation", None)])
+def test_bins_of_ones_own_metrics(name, cut):
+    assert uses_bins(name, "mine", {name: getattr(own, name)}) is cut

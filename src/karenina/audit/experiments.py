@@ -32,7 +32,8 @@ class Experiment:
 
     section: of the review, or "" for our own. values: of the parameter, numbers or names. build(v, value, rng) -> codes
     and factors from uniform factors v (rows, 8). truth(value): the right scores. neutral: the value that gives the
-    perfect representation, codes equal to factors, if there is one. labels: factors are names, not numbers.
+    perfect representation, codes equal to factors, if there is one. labels: factors are names, not numbers. nested: the
+    values are shares of one large sample, of FULL times the rows.
     """
 
     name: str
@@ -117,16 +118,25 @@ def _measured(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
 
 
 def _samples(v: Floats, share: float | str, rng: np.random.Generator) -> Pair:
-    """v R, three quarters of R zero: the first rows of a large sample. A column of zeros is drawn again."""
+    """v R, three quarters of R zero: the first rows of a large sample.
+
+    R is drawn again while a factor is in no code or a code has no factor, of which the review says nothing.
+    """
     mixing = np.zeros((FACTORS, FACTORS))
     while not mixing.any(axis=0).all() or not mixing.any(axis=1).all():
         mixing = rng.random((FACTORS, FACTORS)) * (rng.random((FACTORS, FACTORS)) < 0.25)
-    rows = round(len(v) * float(share))
+    rows = max(round(len(v) * float(share)), 2)
     return v[:rows] @ mixing, v[:rows]
 
 
 def _scale(v: Floats, scale: float | str, rng: np.random.Generator) -> Pair:
-    return float(scale) * v, v
+    """Good codes and, every second one, 40 % noise; multiplied, or the noisy ones alone multiplied by 100."""
+    codes = v.copy()
+    codes[:, 1::2] = 0.6 * codes[:, 1::2] + 0.4 * rng.random(codes[:, 1::2].shape)
+    if scale == "noisy x 100":
+        codes[:, 1::2] *= 100
+        return codes, v
+    return float(scale) * codes, v
 
 
 def _outlier(v: Floats, distance: float | str, rng: np.random.Generator) -> Pair:
@@ -226,8 +236,16 @@ EXPERIMENTS: dict[str, Experiment] = {
             lambda value: {},
             nested=True,
         ),
-        Experiment("scale", "", "Codes multiplied", "multiplied by", (0.01, 1.0, 100.0), _scale, _perfect, 1.0),
-        Experiment("outlier", "", "One wild row", "ranges away", (1, 10, 1000), _outlier, _perfect, 1),
+        Experiment(
+            "scale",
+            "",
+            "Codes multiplied",
+            "multiplied by",
+            (1.0, 0.01, 100.0, "noisy x 100"),
+            _scale,
+            lambda value: {"modularity": 1.0, "compactness": 1.0},
+        ),
+        Experiment("outlier", "", "A wild entry in each code", "ranges away", (1, 10, 1000), _outlier, _perfect, 1),
         Experiment("dead", "", "Dead codes", "dead codes added", (0, 4, 16), _dead, _perfect, 0),
         Experiment("rotated", "", "Codes turned in pairs", "degrees", (0, 15, 30, 45), _rotated, _explicit, 0),
         Experiment("categories", "", "Factors are names", "names", (2, 4, 8, 16), _categories, _perfect, labels=True),

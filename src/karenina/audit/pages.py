@@ -79,7 +79,9 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
             handles, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.32), frameon=False, ncols=1
         )
     what = f"{audit.about['seeds']} seeds, {audit.about['rows']:,} rows"
-    figure.suptitle(f"Protocol: {protocol} ({what}). Grey: the right answer.", fontsize=10)
+    figure.suptitle(
+        f"Protocol: {protocol} ({what}). Grey: the right answer (when codes mix, DCI's formula).", fontsize=10
+    )
     with atomic(Path(path)) as part:
         figure.savefig(part, format="png")
     return True
@@ -113,7 +115,7 @@ def _panel(
         labels = [f"{round(float(share) * FULL * audit.about['rows']):,}" for share in experiment.values]
     axis.set_xticks(places, labels, fontsize=7)
     axis.set_xlabel("rows" if experiment.nested else experiment.parameter, fontsize=7)
-    axis.set_ylim(-0.03, 0.55 if experiment.nested else 1.05)
+    axis.set_ylim(-0.03, None if experiment.nested else 1.05)
     axis.tick_params(labelsize=7)
     axis.grid(color="0.93")
 
@@ -130,7 +132,7 @@ def markdown(audit: Audit, pictures: Sequence[str] = ()) -> str:
         parts += ["## Modular, not compact (Table 1 of the review)", _markdown_table(flat(table_1(audit)))]
     parts += ["## Characteristics (Table 2 of the review, and failures)", _markdown_table(characteristics_frame(audit))]
     parts += ["\n".join(f"- **{title}**: {text}" for title, text in rules().items())]
-    parts += ["✓ the rule holds, ✗ it does not, – it does not apply, ? a score could not be had."]
+    parts += ["✓ the rule holds, ✗ it does not, – it does not apply or was not run, ? a score could not be had."]
     failed = audit.failures()
     if len(failed):
         parts += ["## What could not be measured", _markdown_table(failed)]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import operator
 import os
 import pickle
 import signal
@@ -17,8 +18,9 @@ from typing import Any, TextIO
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from karenina._version import __version__
 from karenina.audit.experiments import EXPERIMENTS, FULL
-from karenina.audit.subjects import Score, Subject, apply, load, subjects, uses_bins
+from karenina.audit.subjects import MINE, Score, Subject, apply, fingerprint, load, subjects, uses_bins
 
 # Raised when old files of scores no longer fit the experiments.
 FORMAT = 1
@@ -30,12 +32,12 @@ class Audit:
     """What the metrics said.
 
     frame: one line per score: experiment, value, seed, protocol, metric, property, score, note. about: how it was run.
-    bins: (protocol, metric) -> whether it cuts values into bins.
+    bins: (protocol, metric) -> whether it cuts values into bins; None if that is not known.
     """
 
     frame: pd.DataFrame
     about: Mapping[str, Any]
-    bins: Mapping[tuple[str, str], bool]
+    bins: Mapping[tuple[str, str], bool | None]
 
     def curve(self, protocol: str, metric: str, prop: str, experiment: str) -> pd.DataFrame:
         """mean and std over seeds at each value, in the experiment's order; NaN where any seed gave none, or where the
@@ -112,27 +114,32 @@ def run(
     >>> found.curve("ours", "mig", "compactness", "noise")["mean"].round(1).tolist()[::5]
     [1.0, 0.0]
     """
+    seeds, rows, tree_rows, workers = map(operator.index, (seeds, rows, tree_rows, workers))
     for name, number, least in (("seeds", seeds, 1), ("rows", rows, 200), ("tree_rows", tree_rows, 200)):
-        if number < least or number != int(number):
-            raise ValueError(f"{name} must be a whole number from {least} on, got {number}")
+        if number < least:
+            raise ValueError(f"{name} must be at least {least}, got {number}")
     if workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
     names = list(EXPERIMENTS) if experiments is None else list(dict.fromkeys(experiments))
     for name in names:
         if name not in EXPERIMENTS:
             raise ValueError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
-    own = {name: load(f) if isinstance(f, str) else f for name, f in (mine or {}).items()}
+    own = {str(name): load(f) if isinstance(f, str) else f for name, f in (mine or {}).items()}
     groups = subjects(metrics, protocols, own, trees)
     jobs = _jobs(groups, names, seeds, rows, tree_rows)
     bins = {f"{g.protocol}/{m}": uses_bins(m, g.protocol, own) for g in groups for m in g.metrics}
     about = {
         "format": FORMAT,
+        "version": __version__,
         "rows": rows,
         "tree_rows": tree_rows,
         "seeds": seeds,
         "experiments": names,
         "order": list(bins),
         "bins": bins,
+        "metrics": [
+            fingerprint(what) if g.protocol == MINE else repr(what) for g in groups for what in g.metrics.values()
+        ],
     }
     done: dict[str, list[Score]] = {}
     log: Any = nullcontext()
@@ -141,6 +148,8 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
         done = _resume(folder / "scores.jsonl", about)
         log = (folder / "scores.jsonl").open("a")
+        if progress is not None and done:
+            progress(len(done), len(jobs))
     left = [job for job in jobs if job.key not in done]
     with log as file:
         for job, scores in _results(groups, left, workers):
@@ -157,25 +166,23 @@ def read(path: str | os.PathLike[str]) -> Audit:
     file = Path(path) / "scores.jsonl"
     if not file.exists():
         raise ValueError(f"{path} holds no audit")
-    with file.open() as lines:
-        about = _header(file, lines.readline())
-    done = _resume(file, about)
-    keys = [(key, *json.loads(key)) for key in done]
-    jobs = [Job(subject, experiment, value, seed, 0, 0) for _, subject, experiment, value, seed in keys]
+    about, done, _ = _load(file)
+    keys = [json.loads(key) for key in done]
+    jobs = [Job(subject, name, value, seed, 0, 0) for subject, name, value, seed in keys]
     return _collect(jobs, done, about["experiments"], about)
 
 
 def _jobs(groups: list[Subject], names: list[str], seeds: int, rows: int, tree_rows: int) -> list[Job]:
     """What is quick first, then the large ones of the rest, so that no process ends up alone with them.
 
-    Of the large samples of "samples" trees see four times the rows that they see elsewhere.
+    Trees see fewer rows, and a fifth of the large samples of "samples".
     """
     jobs: dict[str, Job] = {}
     for index, group in enumerate(groups):
         for name in names:
             experiment = EXPERIMENTS[name]
-            many = rows if experiment.nested or not group.trees else tree_rows
-            limit = 4 * tree_rows if group.trees else FULL * rows
+            many = min(rows, tree_rows) if group.trees and not experiment.nested else rows
+            limit = rows if group.trees else FULL * rows
             for value in experiment.values:
                 shared = value == experiment.neutral
                 for seed in range(seeds):
@@ -216,6 +223,10 @@ def _results(groups: list[Subject], jobs: list[Job], workers: int) -> Iterator[t
             yield futures[future], future.result()
     except BrokenExecutor:
         raise ValueError("a worker process died; with 1 worker you see where") from None
+    except BaseException:  # Ctrl-C: what is under way is not waited for
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
@@ -231,51 +242,66 @@ def _write(file: TextIO, line: Mapping[str, Any]) -> None:
     file.flush()
 
 
-def _header(file: Path, line: str) -> dict[str, Any]:
+def _load(file: Path) -> tuple[dict[str, Any], dict[str, list[Score]], int]:
+    """What the file says of itself, the scores in it, and how many bytes of it are whole lines."""
+    content = file.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]  # a kill may have cut the last line
+    done: dict[str, list[Score]] = {}
+    about: dict[str, Any] = {}
     try:
-        about: dict[str, Any] = json.loads(line)["about"]
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{file} is not the file of an audit") from None
-    if about.get("format") != FORMAT:
-        raise ValueError(f"{file} has format {about.get('format')}, this version of karenina has {FORMAT}")
-    return about
+        for number, line in enumerate(whole.decode().splitlines(), 1):
+            entry = json.loads(line)
+            if number == 1:
+                about = entry["about"]
+                if about["format"] != FORMAT:
+                    break
+            else:
+                done[entry["job"]] = [Score(**score) for score in entry["scores"]]
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{file} is not the file of an audit, or is damaged") from None
+    if about.get("format", FORMAT) != FORMAT:
+        raise ValueError(f"{file} has format {about['format']}, this version of karenina has {FORMAT}")
+    return about, done, len(whole)
 
 
 def _resume(file: Path, about: Mapping[str, Any]) -> dict[str, list[Score]]:
-    """The scores already there. A line that a kill cut off is dropped; another audit's file is an error."""
-    done: dict[str, list[Score]] = {}
-    if not file.exists() or file.stat().st_size == 0:
+    """The scores already there. Another audit's file is an error."""
+    there, done, whole = _load(file) if file.exists() else ({}, {}, 0)
+    if not whole:
         with file.open("w") as new:
             _write(new, {"about": about})
-        return done
-    text = file.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    lines = whole.splitlines()
-    there = _header(file, lines[0] if lines else "")
+        return {}
     different = [key for key in about if there.get(key) != json.loads(json.dumps(about[key]))]
     if different:
-        raise ValueError(f"{file.parent} holds another audit: {', '.join(different)} differ; choose another directory")
-    for line in lines[1:]:
-        entry = json.loads(line)
-        done[entry["job"]] = [Score(**score) for score in entry["scores"]]
-    if whole != text:
-        file.write_text(whole)
+        raise ValueError(
+            f"{file.parent} holds another audit ({', '.join(different)} differ): choose another directory, or delete it"
+        )
+    with file.open("r+b") as cut:
+        cut.truncate(whole)
     return done
 
 
 def _collect(jobs: list[Job], done: Mapping[str, list[Score]], names: list[str], about: Mapping[str, Any]) -> Audit:
-    """The perfect representation goes to every experiment that begins with it."""
+    """The perfect representation goes to every experiment that begins with it; a failure of a metric that elsewhere
+    returns several numbers, to each of them."""
+    parts: dict[str, dict[str, None]] = {}
+    for scores in done.values():
+        for score in scores:
+            if score.protocol == MINE and not math.isnan(score.value):
+                parts.setdefault(score.metric, {})[score.property] = None
     lines = []
     for job in jobs:
         if job.experiment == PERFECT:
             homes = [(name, EXPERIMENTS[name].neutral) for name in names if EXPERIMENTS[name].neutral is not None]
         else:
             homes = [(job.experiment, job.value)]
-        for name, value in homes:
-            for score in done[job.key]:
-                lines.append(
-                    (name, value, job.seed, score.protocol, score.metric, score.property, score.value, score.note)
-                )
+        for score in done[job.key]:
+            properties = [score.property]
+            if score.protocol == MINE and math.isnan(score.value) and score.property not in parts.get(score.metric, ()):
+                properties = list(parts.get(score.metric, properties))
+            for name, value in homes:
+                for prop in properties:
+                    lines.append((name, value, job.seed, score.protocol, score.metric, prop, score.value, score.note))
     columns = ["experiment", "value", "seed", "protocol", "metric", "property", "score", "note"]
     frame = pd.DataFrame(lines, columns=columns)
     place = {(name, v): (i, k) for i, name in enumerate(names) for k, v in enumerate(EXPERIMENTS[name].values)}

@@ -1,5 +1,6 @@
 """What an audit measures: metrics of karenina under each protocol, and functions of one's own."""
 
+import hashlib
 import importlib
 import inspect
 import math
@@ -20,10 +21,12 @@ from karenina.metrics.scoring import measure
 # Our defaults, the published protocols, and our defaults with bins of equal population instead of equal width.
 AUDITED = ("ours", "quantile", *PROTOCOLS)
 MINE = "mine"
+# The property of a metric that does not say what it measures.
+OWN = "own"
 TREES = ("dci_forest", "dci_boosted")
-# A parameter of one of these names means that a metric cuts codes or factors into bins.
-BINS = ("bins", "factor_bins")
 _LEVELS = 10
+# Functions of one's own draw from other seeds than the data: their noise must not be the answer.
+_OTHER_SEEDS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def subjects(
     """Groups of metrics to measure together. Trees stand apart: they are slow, and see fewer rows."""
     asked = None if metrics is None else list(dict.fromkeys(known for name in metrics for known in _known(name)))
     found = []
-    for kind in protocols:
+    for kind in dict.fromkeys([protocols] if isinstance(protocols, str) else protocols):
         if kind not in AUDITED:
             raise ValueError(f"no protocol {kind!r}; there are {', '.join(AUDITED)}")
         chosen = {name: parameters(name, kind) for name in (audited() if asked is None else asked)}
@@ -92,13 +95,27 @@ def parameters(name: str, protocol: str) -> dict[str, Any] | None:
     return None if own is None else dict(own)
 
 
-def uses_bins(name: str, protocol: str, mine: Mapping[str, Callable[..., Any]]) -> bool:
-    """Whether the metric has a parameter that cuts values into bins, and this protocol uses it."""
-    if protocol == MINE:
-        return any(parameter in _signature(mine[name]) for parameter in BINS)
-    if METRICS[name].tables:
-        return (parameters(name, protocol) or {}).get("estimator") != "knn"
-    return any(parameter in _signature(METRICS[name].function()) for parameter in BINS)
+def uses_bins(name: str, protocol: str, mine: Mapping[str, Callable[..., Any]]) -> bool | None:
+    """Whether the metric cuts values into bins, by its parameters. A function of one's own may say so itself, with an
+    attribute `bins`; without that or a parameter that is called bins, None."""
+    if protocol != MINE:
+        return METRICS[name].tables or "factor_bins" in _signature(METRICS[name].function())
+    if any("bin" in parameter for parameter in _signature(mine[name])):
+        return True
+    said = getattr(mine[name], "bins", None)
+    return None if said is None else bool(said)
+
+
+def fingerprint(function: Callable[..., Any]) -> str:
+    """Changes when the source of the function's module does, so that old scores are not taken for its own."""
+    try:
+        source = inspect.getsource(inspect.getmodule(function) or function)
+    except (OSError, TypeError):  # typed in by hand, or compiled
+        code = getattr(function, "__code__", None)
+        source = repr((code.co_code, code.co_consts) if code else type(function))
+    where = (getattr(function, "__module__", ""), getattr(function, "__qualname__", ""))
+    digest = hashlib.sha256(repr((*where, getattr(function, "property", ""), source)).encode())
+    return digest.hexdigest()[:16]
 
 
 def _signature(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -120,14 +137,19 @@ def apply(subject: Subject, codes: NDArray[Any], factors: NDArray[Any], labels: 
         factors = np.floor(_LEVELS * factors / (factors.max(axis=0) * (1 + 1e-12)))
         labels = True
     continuous = np.full(factors.shape[1], not labels)
+    results: dict[str, Any] = dict.fromkeys(subject.metrics)
+    notes = dict.fromkeys(subject.metrics, "")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results, _, notes = measure(subject.metrics, codes, factors, continuous, seed, None)
+        try:
+            results, _, notes = measure(subject.metrics, codes, factors, continuous, seed, None)
+        except ValueError as error:  # too few rows for any metric
+            notes = dict.fromkeys(subject.metrics, str(error))
     found = []
     for name in subject.metrics:
         for attribute, prop in METRICS[name].properties.items():
             value = math.nan if results[name] is None else float(attrgetter(attribute)(results[name]))
-            found.append(Score(subject.protocol, name, prop, value, notes[name] if math.isnan(value) else ""))
+            found.append(Score(subject.protocol, name, prop, value, notes[name]))
     return found
 
 
@@ -135,23 +157,24 @@ def _own(
     name: str, function: Callable[..., Any], codes: NDArray[Any], factors: NDArray[Any], labels: bool, seed: int
 ) -> list[Score]:
     """A function that raises, or returns what is not a number, is reported; it gets copies, and may spoil them."""
-    more = {"seed": seed, "continuous": not labels}
+    more = {"seed": seed + _OTHER_SEEDS, "continuous": not labels}
     more = {key: value for key, value in more.items() if key in _signature(function)}
-    prop = str(getattr(function, "property", "own"))
+    prop = str(getattr(function, "property", OWN))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = function(codes.copy(), factors.copy(), **more)
-    except Exception as error:
-        return [Score(MINE, name, prop, math.nan, f"raised {type(error).__name__}: {error}")]
-    parts = result if isinstance(result, Mapping) else {prop: getattr(result, "value", result)}
-    return [Score(MINE, name, str(part), *_number(value)) for part, value in parts.items()]
+            parts = result if isinstance(result, Mapping) else {prop: getattr(result, "value", result)}
+            numbers = {str(part): _number(value) for part, value in parts.items()}
+    except (Exception, SystemExit) as error:
+        numbers = {prop: (math.nan, f"raised {type(error).__name__}: {error}")}
+    return [Score(MINE, name, part, *number) for part, number in (numbers or {prop: (math.nan, "returned {}")}).items()]
 
 
 def _number(value: Any) -> tuple[float, str]:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan, f"returned {type(value).__name__}, not a number"
     return (number, "") if math.isfinite(number) else (math.nan, f"returned {number}")
 
