@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from karenina.audit import EXPERIMENTS, Cell, characteristics, rules, run, table_1
+from karenina.audit import EXPERIMENTS, Cell, characteristics, read, rules, run, table_1
 from karenina.audit.rules import sampling_errors
 
 # Table 1 of Carbonneau et al. (2022). Its 0.8 for the lasso's modularity of cosine and sine comes of a bug in the code
@@ -244,3 +244,16 @@ def test_sampling_error_is_the_mean_over_seeds_of_the_distance_to_all_rows():
         by_hand.append(abs(whole[: len(whole) // 100].mean() - whole.mean()))
     assert sampling_errors(found, ("mine", "f", "own"))[0.01] == pytest.approx(np.mean(by_hand))
     assert characteristics(found)["mine", "f", "own"]["data efficient"].numbers[0] == pytest.approx(np.mean(by_hand))
+
+
+def test_shares_that_are_not_measured_yet_are_no_failure(tmp_path):
+    def stop(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    options = {"experiments": ["samples"], "seeds": 1, "rows": 300, "out": tmp_path}
+    with pytest.raises(KeyboardInterrupt):
+        run(["mig"], protocols=["ours"], progress=stop, **options)
+    found = read(tmp_path)
+    assert list(sampling_errors(found, ("ours", "mig", "compactness")).index) == [0.1, 1.0]
+    assert str(characteristics(found)["ours", "mig", "compactness"]["data efficient"]) == "?"

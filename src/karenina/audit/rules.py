@@ -142,8 +142,9 @@ def _sampling_error(audit: Audit, row: Row) -> Numbers:
     if "samples" not in audit.about["experiments"]:
         return ()
     errors = sampling_errors(audit, row)
-    # Without a score of the whole sample (NaN, or not yet there) nothing can be said.
-    return (float(errors.get(0.01, math.nan)),) if not math.isnan(errors.get(1.0, math.nan)) else (math.nan, math.nan)
+    # Not yet measured, or no score of the whole sample either: nothing can be said.
+    unknown = 0.01 not in errors or math.isnan(errors[1.0])
+    return (math.nan, math.nan) if unknown else (float(errors[0.01]),)
 
 
 def _data_efficient(prop: str, error: float, unknown: float = 0.0) -> bool | None:
@@ -152,11 +153,13 @@ def _data_efficient(prop: str, error: float, unknown: float = 0.0) -> bool | Non
 
 
 def sampling_errors(audit: Audit, row: Row) -> "pd.Series[float]":
-    """Figure 9: for each share of the rows the mean over seeds of |score - score of all rows|."""
+    """Figure 9: for each share of the rows the mean over seeds of |score - score of all rows|. Shares
+    that the run has not come to are left out."""
     f = audit.frame
     mine = (f.protocol == row[0]) & (f.metric == row[1]) & (f.property == row[2]) & (f.experiment == "samples")
-    by_seed = f[mine].pivot(index="seed", columns="value", values="score")
-    if 1.0 not in by_seed or len(by_seed) < audit.about["seeds"]:
+    measured = f[mine].groupby("value").size() == audit.about["seeds"]
+    by_seed = f[mine].pivot(index="seed", columns="value", values="score").loc[:, measured[measured].index]
+    if 1.0 not in by_seed:
         return pd.Series(dtype=float)
     return by_seed.sub(by_seed[1.0], axis=0).abs().mean(axis=0, skipna=False)
 
