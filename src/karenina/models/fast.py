@@ -33,7 +33,8 @@ class Adam:
     """Adam with epsilon 1e-8, all parameters in one fused kernel: 0.9 ms instead of 2.5.
 
     The kernel is called without the bookkeeping of `torch.optim.Adam`, a sixth of the step of a small network.
-    `state`: for each parameter its "step" and its two moments, which are what a checkpoint must hold.
+    `state`: for each parameter its two moments and the number of updates, which are what a checkpoint must hold. The
+    number is one for all, so that it is raised once.
     """
 
     def __init__(
@@ -41,9 +42,10 @@ class Adam:
     ):
         self.parameters = list(parameters)
         self.learning_rate, self.betas = learning_rate, betas
+        self.updates = torch.zeros((), device=self.parameters[0].device)
         self.state = [
             {
-                "step": torch.zeros((), device=parameter.device),
+                "step": self.updates,
                 "exp_avg": torch.zeros_like(parameter, requires_grad=False),
                 "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
             }
@@ -60,15 +62,14 @@ class Adam:
         moved = [(p, p.grad, s) for p, s in zip(self.parameters, self.state) if p.grad is not None]
         if not moved:
             return
-        steps = [state["step"] for _, _, state in moved]
-        torch._foreach_add_(steps, 1)
+        self.updates += 1
         torch._fused_adam_(
             [parameter for parameter, _, _ in moved],
             [gradient for _, gradient, _ in moved],
             [state["exp_avg"] for _, _, state in moved],
             [state["exp_avg_sq"] for _, _, state in moved],
             [],
-            steps,
+            [self.updates] * len(moved),
             lr=self.learning_rate,
             beta1=self.betas[0],
             beta2=self.betas[1],

@@ -65,7 +65,8 @@ def save_checkpoint(path: Path, config: Config, learner: Learner, state: State) 
         tensors |= {f"module/{name}/{key}": value for key, value in module.state_dict().items()}
     for name, optimiser in learner.optimisers.items():
         for i, state_of in enumerate(optimiser.state):
-            tensors |= {f"optimiser/{name}/{i}/{key}": value for key, value in state_of.items()}
+            # The number of updates is one tensor for all parameters, and a file must not hold one twice.
+            tensors |= {f"optimiser/{name}/{i}/{key}": value.clone() for key, value in state_of.items()}
     if state.sums is not None:
         tensors["sums"] = state.sums
     if state.trace:
