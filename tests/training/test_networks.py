@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from karenina.models.fast import UpConv, in_chunks
+from karenina.models.fast import Adam, UpConv, in_chunks
 from karenina.models.networks import NETWORKS, build, resolve
 
 SHAPES = {
@@ -72,6 +72,31 @@ def test_up_convolution_passes_gradcheck() -> None:
     layer = UpConv(3, 1).double()
     x = torch.randn(2, 3, 3, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(layer, (x,))
+
+
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.0, 0.9)])
+def test_adam_is_that_of_torch(betas: tuple[float, float]) -> None:
+    torch.manual_seed(0)
+    ours, plain = (nn.Sequential(nn.Conv2d(1, 3, 2), nn.Flatten(), nn.Linear(12, 2)) for _ in range(2))
+    ours = ours.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    plain.load_state_dict(ours.state_dict())
+    idle = nn.Parameter(torch.ones(3))
+    optimisers = (
+        Adam([*ours.parameters(), idle], 0.01, betas),
+        torch.optim.Adam(plain.parameters(), 0.01, betas),
+    )
+    for _ in range(20):
+        x = torch.randn(5, 1, 3, 3)
+        for network, optimiser in zip((ours, plain), optimisers):
+            optimiser.zero_grad()
+            network(x).square().sum().backward()
+            optimiser.step()
+    for mine, theirs in zip(ours.parameters(), plain.parameters()):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+    assert torch.equal(idle, torch.ones(3))
+    optimisers[0].zero_grad()
+    optimisers[0].step()  # nothing to do
+    assert optimisers[0].updates == 20
 
 
 def test_chunks_change_nothing() -> None:
