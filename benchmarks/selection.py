@@ -1,9 +1,11 @@
 """Choosing among many models: the per-pair loop of scikit-learn and scipy, and ours, in one run.
 
-Prints CPU seconds of one core. The loop is timed on a sample of pairs and extrapolated. Usage: selection.py [--small]
+Prints CPU seconds of one core. The loop is timed on a sample of pairs and extrapolated.
+Usage: selection.py [--small] [--everyone]
 """
 
 import argparse
+import os
 import resource
 import tempfile
 import time
@@ -102,6 +104,21 @@ def in_memory(codes: np.memmap, seeds: int) -> None:
     print(f"  {'lasso, from memory':22s} ours {seconds:8.2f} s   peak {peak():.0f} MB with the codes")
 
 
+def everyone(settings: int, seeds: int, workers: int) -> None:
+    """All-to-all of as many models as the 12,000-model study has on a data set and more: wall seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        codes = store(Path(folder) / "codes.npy", settings, seeds, 1000, 10)
+        kl = np.ones((codes.shape[0], codes.shape[2]))
+        pairs = len(codes) * (len(codes) - 1)
+        size = f"{len(codes)} models x 10 latents x 1000 rows, {pairs / 1e6:.1f} million pairs"
+        print(f"all to all: {size}, {workers} workers")
+        for name, options in (("UDR_S", {"similarity": "spearman"}), ("UDR_L, lasso (dlib)", {"preset": "dlib"})):
+            start = time.perf_counter()
+            udr(codes, kl, all_to_all=True, workers=workers, **options)
+            seconds = time.perf_counter() - start
+            print(f"  {name:22s} ours {seconds:8.1f} s   peak {peak():.0f} MB here", flush=True)
+
+
 def training_dynamics(seeds: int, epochs: int, samples: int, units: int) -> None:
     rng = np.random.default_rng(2)
     growth = np.linspace(0, 1, epochs)[:, None, None]
@@ -119,8 +136,13 @@ def training_dynamics(seeds: int, epochs: int, samples: int, units: int) -> None
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="a tenth of the settings")
-    small = parser.parse_args().small
+    parser.add_argument("--everyone", action="store_true", help="only the all-to-all of 5,400 models")
+    options = parser.parse_args()
+    small = options.small
     threadpool_limits(1)
+    if options.everyone:
+        everyone(4 if small else 108, 50, os.cpu_count() or 1)
+        return
     training_dynamics(5, 30, 200, 256)
     with tempfile.TemporaryDirectory() as folder:
         codes = store(Path(folder) / "codes.npy", 4 if small else 36, 50, 10_000, 10)
