@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from karenina._cli_study import _console
+from karenina._cli_common import console
 
 
 def audit(
@@ -70,20 +70,21 @@ def audit(
             print("karenina: stopped; the same command goes on from here", file=sys.stderr)
             raise typer.Exit(130) from None
     written = write(found, out)
-    console = _console(Console)
+    screen, cases = console(), table_1(found)
     answers = characteristics(found)
     titles = [title for title in rules() if any(cells[title].numbers for cells in answers.values())]
     for name in dict.fromkeys(row[0] for row in found.rows):
         if "redundancy" in found.about["experiments"]:
-            cases = flat(table_1(found).loc[[name]]).drop(columns="protocol")
-            _print(console, f"{name}: modular, not compact (Table 1 of the review)", cases.to_numpy(), list(cases))
+            own_cases = flat(cases.loc[[name]]).drop(columns="protocol")
+            title = f"{name}: modular, not compact (Table 1 of the review)"
+            _print(screen, title, own_cases.to_numpy(), list(own_cases))
         lines = [
             [*row[1:], *(cells[title].short() for title in titles)] for row, cells in answers.items() if row[0] == name
         ]
-        _print(console, f"{name}: characteristics (Table 2, and failures)", lines, ["metric", "property", *titles])
+        _print(screen, f"{name}: characteristics (Table 2, and failures)", lines, ["metric", "property", *titles])
     failed = found.failures()
     for row in failed.drop_duplicates(["protocol", "metric", "note"]).itertuples():
-        console.print(
+        screen.print(
             f"no score: {row.metric} in {row.experiment} at {row.value}: {row.note}", highlight=False, markup=False
         )
     print(f"The rules, and the number behind every tick: {written[0]}")
@@ -91,7 +92,7 @@ def audit(
         print(f"wrote {path}")
 
 
-def _print(console: Any, title: str, lines: Any, headings: list[str]) -> None:
+def _print(screen: Any, title: str, lines: Any, headings: list[str]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -100,5 +101,5 @@ def _print(console: Any, title: str, lines: Any, headings: list[str]) -> None:
         table.add_column(heading)
     for line in lines:
         table.add_row(*map(escape, line))
-    console.print(table)
-    console.print()
+    screen.print(table)
+    screen.print()

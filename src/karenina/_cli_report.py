@@ -6,11 +6,7 @@ from typing import Annotated
 
 import typer
 
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="Folder with the official files.", envvar="KARENINA_DATA", show_default=False),
-]
-Data = Annotated[Path | None, typer.Option(help="The data set the runs were trained on, if it is your own.")]
+from karenina._cli_common import DataDir, OwnData
 
 
 def report(
@@ -19,7 +15,7 @@ def report(
     ],
     out: Annotated[Path | None, typer.Option(help="Folder for the page; default DIR/report.")] = None,
     figures: Annotated[bool, typer.Option(help="With the analyses, which take most of the time.")] = True,
-    data: Data = None,
+    data: OwnData = None,
     data_dir: DataDir = None,
 ) -> None:
     """One page that shows a study: which models to pick, every model, every analysis."""
@@ -36,7 +32,7 @@ def show(
         str, typer.Option(help="Pictures move latents over the prior ([-2, 2]) or the posterior's range.")
     ] = "prior",
     seed: Annotated[int, typer.Option(help="Which images the pictures show.")] = 0,
-    data: Data = None,
+    data: OwnData = None,
     data_dir: DataDir = None,
 ) -> None:
     """What a model has learnt: a page with live latents, and traversals (PNG, GIF) and reconstructions."""
@@ -53,7 +49,7 @@ def compare(
     second: Annotated[Path, typer.Argument(metavar="RUN", help="Another, trained on the same data.")],
     out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("comparison"),
     kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = 0.01,
-    data: Data = None,
+    data: OwnData = None,
     data_dir: DataDir = None,
 ) -> None:
     """Two models side by side, each latent of one matched with one of the other."""

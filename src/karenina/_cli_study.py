@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from karenina._cli_common import DataDir, console
+
 if TYPE_CHECKING:
     from karenina.studies.folder import Folder
     from karenina.studies.plan import Plan
@@ -17,16 +19,11 @@ What = Annotated[str, typer.Argument(help="A preset (`karenina study presets`), 
 Directory = Annotated[Path, typer.Argument(help="The directory of a study.")]
 Scale = Annotated[str | None, typer.Option(help="Of a preset: smoke, laptop (default) or paper.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="This many seeds instead of the plan's.")]
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="Folder with the official files.", envvar="KARENINA_DATA", show_default=False),
-]
 
 
 @study_app.command()
 def presets() -> None:
     """The papers' studies and how many models each has at each scale."""
-    from rich.console import Console
     from rich.table import Table
 
     from karenina.studies.presets import PRESETS, SCALES, preset
@@ -37,7 +34,7 @@ def presets() -> None:
     for name in PRESETS:
         counts = [f"{len(preset(name, scale).points):,}" for scale in SCALES]
         table.add_row(name, *counts, _grid(preset(name, "paper")))
-    _console(Console).print(table)
+    console().print(table)
 
 
 @study_app.command()
@@ -231,8 +228,3 @@ def _values(values: Any) -> str:
     if isinstance(values, tuple):
         return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in values)
     return str(values)
-
-
-def _console(console: Any) -> Any:
-    """A console that does not cut tables at 80 columns when the output is a file or a pipe."""
-    return console() if sys.stdout.isatty() else console(width=160)

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from karenina._cli_audit import audit
+from karenina._cli_common import DataDir, OwnData, console
 from karenina._cli_report import compare, demo, report, show
-from karenina._cli_study import _console, study_app
+from karenina._cli_study import study_app
 from karenina._version import __version__
 
 app = typer.Typer(
@@ -23,13 +24,6 @@ app = typer.Typer(
 data_app = typer.Typer(help="List, look at and download data sets.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 app.add_typer(study_app, name="study")
-
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="Folder with the official files.", envvar="KARENINA_DATA", show_default=False),
-]
-
-OwnData = Annotated[Path | None, typer.Option("--data", help="What the run was trained on, if it is your own.")]
 
 
 def _version(asked: bool) -> None:
@@ -50,7 +44,6 @@ def _options(
 @data_app.command("list")
 def data_list(data_dir: DataDir = None) -> None:
     """Every data set by name, its factors, and whether it is rendered or read from an official file."""
-    from rich.console import Console
     from rich.table import Table
 
     from karenina.data import catalogue
@@ -60,7 +53,7 @@ def data_list(data_dir: DataDir = None) -> None:
         table.add_column(heading, overflow="fold")
     for entry in catalogue(data_dir):
         table.add_row(entry.name, entry.factors, entry.images, entry.source)
-    _console(Console).print(table)
+    console().print(table)
 
 
 @data_app.command("show")
@@ -194,7 +187,6 @@ def score(
     data_dir: DataDir = None,
 ) -> None:
     """Every metric of codes against factors, or of a run."""
-    from rich.console import Console
 
     from karenina.metrics.files import read_codes
     from karenina.metrics.scoring import select
@@ -223,7 +215,7 @@ def score(
     if as_json:
         print(table.to_json())
     else:
-        _console(Console).print(table)
+        console().print(table)
 
 
 @app.command()
@@ -239,7 +231,6 @@ def rank(
     data_dir: DataDir = None,
 ) -> None:
     """Rank runs without labels; the best is first."""
-    from rich.console import Console
     from rich.table import Table
 
     from karenina.data import load
@@ -260,10 +251,10 @@ def rank(
         interval = f"{row.low:.3f} .. {row.high:.3f}" if row.low == row.low else "-"
         cells = (row.rank, row.run, row.setting, row.seed, f"{row.score:.3f}", interval, row.informative)
         table.add_row(*map(str, cells))
-    console = _console(Console)
-    console.print(table)
+    screen = console()
+    screen.print(table)
     for latents, name in ranking.best_per_informative.items():
-        console.print(f"best with {latents} informative latents: {name}", highlight=False)
+        screen.print(f"best with {latents} informative latents: {name}", highlight=False)
 
 
 for command in (report, show, compare, demo, audit):

@@ -65,7 +65,7 @@ def _noise(v: Floats, alpha: float | str, rng: np.random.Generator) -> Pair:
 def _noise_truth(alpha: float | str) -> Truth:
     """Noise takes explicitness alone, until there is nothing left to be modular."""
     if alpha == 0:
-        return _ALL_GOOD
+        return dict(_ALL_GOOD)
     return dict.fromkeys(_ALL_GOOD, 0.0) if alpha == 1 else {"modularity": 1.0, "compactness": 1.0}
 
 
@@ -83,7 +83,7 @@ def _mixing_truth(alpha: float | str) -> Truth:
     """
     alpha = float(alpha)
     if alpha == 0:
-        return _ALL_GOOD
+        return dict(_ALL_GOOD)
     entropy = -alpha * math.log(alpha) - (1 - alpha) * math.log(1 - alpha)
     both = 1 - entropy / math.log(FACTORS)
     return {"modularity": both, "compactness": both} | ({"explicitness": 1.0} if alpha < 0.5 else {})
@@ -183,11 +183,11 @@ def _correlated(v: Floats, rho: float | str, rng: np.random.Generator) -> Pair:
 
 
 def _perfect(value: float | str) -> Truth:
-    return _ALL_GOOD
+    return dict(_ALL_GOOD)
 
 
 def _explicit(value: float | str) -> Truth:
-    return {"explicitness": 1.0} if value else _ALL_GOOD
+    return {"explicitness": 1.0} if value else dict(_ALL_GOOD)
 
 
 _ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)

@@ -165,7 +165,7 @@ def sampling_errors(audit: Audit, row: Row) -> "pd.Series[float]":
 
 
 def _bins(audit: Audit, row: Row) -> Numbers:
-    cut = audit.bins[row[0], row[1]]
+    cut = audit.about["bins"][f"{row[0]}/{row[1]}"]
     return () if cut is None else (float(cut),)
 
 

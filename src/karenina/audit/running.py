@@ -31,13 +31,12 @@ PERFECT = "perfect"
 class Audit:
     """What the metrics said.
 
-    frame: one line per score: experiment, value, seed, protocol, metric, property, score, note. about: how it was run.
-    bins: (protocol, metric) -> whether it cuts values into bins; None if that is not known.
+    frame: one line per score: experiment, value, seed, protocol, metric, property, score, note. about: how it was run;
+    about["bins"] has "protocol/metric" of everything in order, and whether it cuts values into bins (None: not known).
     """
 
     frame: pd.DataFrame
     about: Mapping[str, Any]
-    bins: Mapping[tuple[str, str], bool | None]
 
     def curve(self, protocol: str, metric: str, prop: str, experiment: str) -> pd.DataFrame:
         """mean and std over seeds at each value, in the experiment's order; NaN where any seed gave none, or where the
@@ -60,8 +59,7 @@ class Audit:
     def rows(self) -> list[tuple[str, str, str]]:
         """(protocol, metric, property) of everything measured, in order. A function that never gave a number has one
         line for its failures."""
-        found = list(dict.fromkeys(zip(self.frame.protocol, self.frame.metric, self.frame.property)))
-        return sorted(found, key=lambda row: self.about["order"].index(f"{row[0]}/{row[1]}"))
+        return list(dict.fromkeys(zip(self.frame.protocol, self.frame.metric, self.frame.property)))
 
     def failures(self) -> pd.DataFrame:
         """Scores that could not be had, with the reason and how often: protocol, metric, experiment, note, times."""
@@ -127,7 +125,6 @@ def run(
     own = {str(name): load(f) if isinstance(f, str) else f for name, f in (mine or {}).items()}
     groups = subjects(metrics, protocols, own, trees)
     jobs = _jobs(groups, names, seeds, rows, tree_rows)
-    bins = {f"{g.protocol}/{m}": uses_bins(m, g.protocol, own) for g in groups for m in g.metrics}
     about = {
         "format": FORMAT,
         "version": __version__,
@@ -135,8 +132,7 @@ def run(
         "tree_rows": tree_rows,
         "seeds": seeds,
         "experiments": names,
-        "order": list(bins),
-        "bins": bins,
+        "bins": {f"{g.protocol}/{m}": uses_bins(m, g.protocol, own) for g in groups for m in g.metrics},
         "metrics": [
             fingerprint(what) if g.protocol == MINE else repr(what) for g in groups for what in g.metrics.values()
         ],
@@ -305,10 +301,10 @@ def _collect(jobs: list[Job], done: Mapping[str, list[Score]], names: list[str],
     columns = ["experiment", "value", "seed", "protocol", "metric", "property", "score", "note"]
     frame = pd.DataFrame(lines, columns=columns)
     place = {(name, v): (i, k) for i, name in enumerate(names) for k, v in enumerate(EXPERIMENTS[name].values)}
+    turn = {key: i for i, key in enumerate(about["bins"])}
     order = [
-        (about["order"].index(f"{s}/{m}"), *place[e, v], seed)
+        (turn[f"{s}/{m}"], *place[e, v], seed)
         for s, m, e, v, seed in zip(frame.protocol, frame.metric, frame.experiment, frame.value, frame.seed)
     ]
     frame = frame.iloc[sorted(range(len(frame)), key=order.__getitem__)].reset_index(drop=True)
-    bins = {tuple(key.split("/", 1)): cut for key, cut in about["bins"].items()}
-    return Audit(frame, about, bins)  # type: ignore[arg-type]
+    return Audit(frame, about)

@@ -170,13 +170,20 @@ def unsupervised(
         bool(free) and bool(labelled),
         f"metrics and scores {' or '.join(start)}*".replace("scores *", "label-free scores"),
     )
+    return _between(table, "unsupervised", free, labelled, by, resamples)
+
+
+def _between(
+    table: Scores, name: str, first: Sequence[int], second: Sequence[int], by: Sequence[str], resamples: int
+) -> pd.DataFrame:
+    """Rank correlations of each of the first columns (in column `name`) with each of the second, in each group."""
     lines = []
     for key, rows in table.groups(*by):
-        found = spearman(table.values[rows][:, [*free, *labelled]], resamples)
-        for i, a in enumerate(free):
-            for j, b in enumerate(labelled, start=len(free)):
+        found = spearman(table.values[rows][:, [*first, *second]], resamples)
+        for i, a in enumerate(first):
+            for j, b in enumerate(second, start=len(first)):
                 lines.append((*key, table.names[a], table.names[b], *(m[i, j] for m in found), len(rows)))
-    return pd.DataFrame(lines, columns=[*by, "unsupervised", "score", "correlation", "low", "high", "runs"])
+    return pd.DataFrame(lines, columns=[*by, name, "score", "correlation", "low", "high", "runs"])
 
 
 def tasks(frame: pd.DataFrame, by: Sequence[str] = ("data",), resamples: int = RESAMPLES) -> pd.DataFrame:
@@ -190,13 +197,7 @@ def tasks(frame: pd.DataFrame, by: Sequence[str] = ("data",), resamples: int = R
     useful = [j for j, family in enumerate(table.families) if family == TASK]
     others = [j for j, family in enumerate(table.families) if family != TASK]
     need(bool(useful) and bool(others), "tasks = true under [evaluation]")
-    lines = []
-    for key, rows in table.groups(*by):
-        found = spearman(table.values[rows][:, [*useful, *others]], resamples)
-        for i, a in enumerate(useful):
-            for j, b in enumerate(others, start=len(useful)):
-                lines.append((*key, table.names[a], table.names[b], *(m[i, j] for m in found), len(rows)))
-    return pd.DataFrame(lines, columns=[*by, "task", "score", "correlation", "low", "high", "runs"])
+    return _between(table, "task", useful, others, by, resamples)
 
 
 def udr_versions(frame: pd.DataFrame) -> pd.DataFrame:

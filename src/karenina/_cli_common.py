@@ -1,0 +1,20 @@
+"""What several modules of commands share. Rich is imported on use, so that `karenina --help` answers at once."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Folder with the official files.", envvar="KARENINA_DATA", show_default=False),
+]
+OwnData = Annotated[Path | None, typer.Option("--data", help="What the runs were trained on, if it is your own.")]
+
+
+def console() -> Any:
+    """A console that does not cut tables at 80 columns when the output is a file or a pipe."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=160)
