@@ -122,5 +122,5 @@ def _score_settings(folder: Folder, chosen: dict[str, list[Point]]) -> dict[str,
     found = {}
     for setting, members in chosen.items():  # one at a time: the traces of one setting are some 100 MB
         traces = [np.load(folder.run(point.hash) / "trace.npy") for point in members]
-        found[setting] = float(dynamics(traces, permutations=0).scores[0])
+        found[setting] = float(dynamics(traces).scores[0])
     return found
