@@ -244,14 +244,28 @@ def test_frame_order_and_best_per_informative():
     assert ranking.best == ranking.order[0]
 
 
-def test_interval_equals_plain_resampling():
+@pytest.mark.parametrize("partners", [2, 3, 4, 5, 6, 7, 12])
+def test_an_interval_covers_or_is_not_given(partners):
+    """Of models whose partners are exchangeable: how often is the median over all partners in the interval of a few?"""
     rng = np.random.default_rng(11)
-    codes = [mixed(rng, rng.normal(size=(100, 3)), 0.5, 1.0) for _ in range(14)]
-    ranking = udr(codes, np.ones((14, 3)), similarity="spearman", confidence=0.9)
-    values = ranking.pairwise[0, 1:]
-    medians = np.median(rng.choice(values, (20_000, len(values))), axis=1)
-    np.testing.assert_allclose(ranking.interval[0], np.quantile(medians, [0.05, 0.95]), atol=0.2 * np.ptp(values))
-    assert ((ranking.interval[:, 0] <= ranking.scores) & (ranking.scores <= ranking.interval[:, 1])).all()
+    factors = rng.normal(size=(100, 3))
+    codes = [mixed(rng, factors, 0.5, rng.choice([0.1, 1.0])) for _ in range(120)]  # two kinds: partners of two values
+    everyone = udr(codes, np.ones((120, 3)), similarity="spearman")
+    covered = []
+    for seed in range(20):
+        some = udr(codes, np.ones((120, 3)), similarity="spearman", partners=partners, seed=seed)
+        given = np.isfinite(some.interval).all(axis=1)
+        assert given.all() == given.any() == (partners >= 6)
+        covered.append((some.interval[:, 0] <= everyone.scores) & (everyone.scores <= some.interval[:, 1]))
+        assert not given.any() or ((some.interval[:, 0] <= some.scores) & (some.scores <= some.interval[:, 1])).all()
+    assert partners < 6 or np.mean(covered) > 0.95
+
+
+def test_fewer_partners_give_an_interval_of_less_confidence():
+    codes, kl = trained(np.random.default_rng(12))
+    assert np.isnan(udr(codes, kl, confidence=0.76).interval).all()
+    ranking = udr(codes, kl, confidence=0.75)
+    np.testing.assert_array_equal(ranking.interval[0], [ranking.values[:3].min(), ranking.values[:3].max()])
 
 
 def test_same_seed_same_bytes():

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from karenina.studies._bootstrap import median_bounds
+from karenina.numerics.medians import medians
 from karenina.studies._scores import Scores, scores
 from karenina.studies.evaluate import INFORMATIVE_KL
 from karenina.studies.plan import canonical
@@ -115,12 +115,14 @@ class Material:
 
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float, int]]:
-        """run -> bounds of its UDR when its partners are resampled, and the number of partners."""
+        """run -> bounds of its UDR, NaN with too few partners, and the number of partners."""
         if self.pairs is None or self.ranked_by != f"udr_{self.versions[0]}":
             return {}
-        groups = {str(run): np.sort(part.dropna().to_numpy()) for run, part in self.pairs.groupby("target")["value"]}
-        bounds = median_bounds(list(groups.values()))
-        return {run: (float(a), float(b), len(g)) for (run, g), (a, b) in zip(groups.items(), bounds)}
+        known = self.pairs.dropna(subset="value").sort_values("target", kind="stable")
+        runs, counts = np.unique(known["target"].astype(str), return_counts=True)
+        start = np.concatenate([[0], np.cumsum(counts)])
+        _, bounds = medians(start, known["value"].to_numpy())
+        return {str(run): (float(a), float(b), int(n)) for run, (a, b), n in zip(runs, bounds, counts)}
 
     def extra(self, name: str) -> pd.DataFrame | None:
         """Another table of the study, such as its pairs; None where there is none."""

@@ -32,11 +32,11 @@ class Dynamics:
     """One score per group, higher is better: score = -mean MMD^2 between the joint embeddings of its seeds.
 
     groups (G): labels. scores (G,), mean_mmd (G,): NaN for a group that could not be compared. pairwise: unbiased MMD^2
-    (S, S) of each group, its sign kept. embeddings: (S, n, m, rank) of each group, in the order in which its traces were
-    given; the first two components are the plane of the paper's figures 3 and 4.
+    (S, S) of each group, its sign kept. embeddings: (S, n, m, rank) of each group, in the order of its traces; the two
+    first components are the plane of the paper's figures 3 and 4.
 
-    There is no p-value: exchanging samples' paths between seeds gives no null. After the joint embedding a seed's points
-    are already tied to one another; before it, a mixture of two networks' units is like neither of them.
+    There is no p-value: exchanging samples' paths between seeds gives no null. After the joint embedding the points of
+    a seed are already tied to one another; before it, a mixture of two networks' units is like neither of them.
     """
 
     groups: tuple[Hashable, ...]
