@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina._informative import near_threshold
 from karenina.numerics.medians import least_for_interval
 from karenina.report.material import Material
 from karenina.studies._bootstrap import spearman
@@ -119,6 +120,8 @@ def _how_sure(
         )
     elif partners:
         sentences.append(f"It was compared with {compared}; an interval that covers in 95 % needs {_LEAST}.")
+    near = near_threshold((material.codes(str(run))[1] for run in runs), material.kl_threshold)
+    sentences += [f"{near}."] if near else []
     share = _explained(values[order], material.about["setting"].to_numpy()[rows][order])
     if np.isfinite(share):
         sentences.append(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina._informative import INFORMATIVE_KL
 from karenina.selection._inputs import Floats, Ints
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ class Ranking:
 
     scores (M,). interval (M, 2): of the median over all partners that a model could have had, see
     `karenina.numerics.medians`; NaN with fewer partners than that needs, 6 at 95 %. informative (M,): number of
-    informative latents. groups: the label of each model. matrices: similarity matrix
-    (L_i, L_j) of each (target i, source j), if kept. Pairs are stored by target: partners of model i are
-    sources[start[i]:start[i + 1]], and values there are UDR_ij.
+    latents with a KL above `kl_threshold`. groups: the label of each model. matrices: |R| (L_i, L_j) of each (target i,
+    source j), if kept. Pairs are stored by target: partners of model i are sources[start[i]:start[i + 1]], and values
+    there are UDR_ij.
     """
 
     scores: Floats
@@ -33,6 +34,7 @@ class Ranking:
     sources: NDArray[np.int32]
     values: Floats
     matrices: Mapping[tuple[int, int], Floats] | None = None
+    kl_threshold: float = INFORMATIVE_KL
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -81,4 +83,5 @@ class Ranking:
         return table.iloc[self.order].reset_index(drop=True)
 
     def __str__(self) -> str:
-        return self.frame.to_string(float_format="{:.3f}".format)
+        table = self.frame.to_string(float_format="{:.3f}".format)
+        return f"{table}\ninformative: latents with a KL above {self.kl_threshold:g} nats"
