@@ -4,8 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import karenina
+from karenina.cli import app
 from karenina.studies.evaluate import evaluate, inputs
 from karenina.studies.rank import WAYS, plot_pairs, rank
 from karenina.training.jacobian import decoder_jacobian
@@ -51,6 +53,13 @@ def test_similarity_matrices_are_drawn(runs, tmp_path):
     assert (tmp_path / "pairs.png").stat().st_size > 5000
     with pytest.raises(ValueError, match="no similarity matrices"):
         plot_pairs(rank(runs, "elbo", rows=300), tmp_path / "none.png")
+
+
+def test_the_command_prints_the_threshold(runs):
+    words = ["rank", *map(str, runs), "--by", "udr-s", "--rows", "300", "--kl-threshold", "0.001"]
+    found = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert found.exit_code == 0
+    assert "informative: latents with a KL above 0.001 nats" in found.output
 
 
 def test_mistakes(runs, tmp_path):
