@@ -14,7 +14,7 @@ from karenina.metrics import _lasso
 from karenina.metrics._ensembles import Sorted, boost, forest
 from karenina.metrics.dci import dci, dci_from_importance
 
-REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 MODELS = ("lasso", "forest", "boosted")
 LASSO = {"scale": "range", "alphas": (1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0)}
 
@@ -182,7 +182,6 @@ def test_a_dead_first_code_does_not_count(model):
     assert np.isnan(result.per_code[0])
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
 @pytest.mark.parametrize("case", ["identity", "perm_dead_noise", "duplicated", "random"])
 def test_reference(case):
     factors = np.load(REFERENCE / "factors.npz")

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from karenina.metrics._logistic import Design, multinomial, one_vs_rest
 from karenina.metrics.explicitness import explicitness
 
-REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 
 
 def noisy(n=600, k=2, seed=0, noise=1.0):
@@ -76,7 +76,6 @@ def test_areas_are_scikit_learns():
     )
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
 @pytest.mark.parametrize(
     "case", ["identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros"]
 )

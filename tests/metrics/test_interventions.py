@@ -12,12 +12,10 @@ from sklearn.linear_model import LogisticRegression
 from karenina.metrics._sampling import Table
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
 
-REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 METRICS = (z_diff, z_min_variance, z_max_variance)
 SMALL = {"train": 600, "evaluate": 300}
 VOTES = {"batch": 200, "train": 800, "evaluate": 800, "threshold": 0.02, "replace": False, "rescale": True}
-
-needs_reference = pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
 
 
 def grid(n=4000, sizes=(3, 4, 5), seed=0):
@@ -48,7 +46,6 @@ def test_votes_name_the_codes(metric):
     assert result.details["votes"]["evaluate"].sum() == 300
 
 
-@needs_reference
 @pytest.mark.parametrize(
     "case", ["identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros"]
 )
@@ -65,7 +62,6 @@ def test_reference(case):
         assert float(run()) == pytest.approx(expected[key]["result"]["eval_accuracy"], abs=0.03)
 
 
-@needs_reference
 def test_active_codes_are_counted_right():
     factors = np.load(REFERENCE / "factors.npz")["factors_train"]
     codes = np.load(REFERENCE / "codes_perm_dead_noise.npz")["codes_train"]

@@ -12,7 +12,7 @@ from karenina.metrics.label_free import (
     mutual_information,
 )
 
-REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 CASES = ("identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros")
 
 
@@ -37,14 +37,15 @@ NAMES = (
 )
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
 @pytest.mark.parametrize("case", CASES)
 def test_study(case):
     codes = np.load(REFERENCE / f"codes_{case}.npz")["codes_train"]
     published = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]["unsupervised"]["result"]
     for score, name in zip(ALL, NAMES):
         expected = 0.0 if published[name] == "nan" else float(published[name])
-        assert float(score(codes)) == pytest.approx(expected, abs=1e-9)
+        # The release takes the square root of a singular matrix, whose rounding (1e-16) becomes 1e-8 under the root.
+        tolerance = 1e-7 if case == "duplicated" and "wasserstein" in name else 1e-9
+        assert float(score(codes)) == pytest.approx(expected, abs=tolerance)
 
 
 def test_closed_forms():
@@ -60,7 +61,7 @@ def test_wasserstein_of_copies():
     code = np.random.default_rng(0).normal(size=(100, 1))
     code /= code.std(ddof=1)
     assert float(gaussian_wasserstein_correlation(np.hstack([code, code]))) == pytest.approx(
-        4 - 2 * np.sqrt(2), abs=1e-7
+        4 - 2 * np.sqrt(2), abs=1e-12
     )
 
 
