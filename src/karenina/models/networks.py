@@ -210,7 +210,7 @@ def resolve(name: str, shape: Shape) -> str:
     """The network's name, with "auto" replaced: conv64 or conv32 where the size fits, otherwise mlp."""
     if name == "auto":
         return suitable(shape)[0]
-    if name not in NETWORKS:
+    if not isinstance(name, str) or name not in NETWORKS:
         raise ValueError(f"no network {name!r}; known: auto, {', '.join(NETWORKS)}")
     NETWORKS[name].check(name, shape)
     return name
