@@ -45,8 +45,11 @@ class Autoencoder(nn.Module):
         return self.decoder(z)
 
     def first_activations(self, z: Tensor) -> Tensor:
-        """Activations (n, units) of the decoder's first fully connected layer, which the training trace records."""
-        return torch.relu(self.decoder[0](z))
+        """Activations (n, units) of the decoder's first fully connected layer, which the training trace records.
+
+        The layer's own: ReLU or tanh where that follows it, and none where only the shape changes (resnet, linear).
+        """
+        return self.decoder[:2](z).flatten(1)
 
 
 class Flatten(nn.Module):
@@ -207,7 +210,7 @@ def resolve(name: str, shape: Shape) -> str:
     """The network's name, with "auto" replaced: conv64 or conv32 where the size fits, otherwise mlp."""
     if name == "auto":
         return suitable(shape)[0]
-    if name not in NETWORKS:
+    if not isinstance(name, str) or name not in NETWORKS:
         raise ValueError(f"no network {name!r}; known: auto, {', '.join(NETWORKS)}")
     NETWORKS[name].check(name, shape)
     return name
