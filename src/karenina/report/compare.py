@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from karenina.report import decoder
 from karenina.report.details import SHOWN, SPAN, mosaic
 from karenina.report.figures import Section, keep
-from karenina.report.material import load_named, words
+from karenina.report.material import words
 from karenina.report.page import render, save, versions
 
 ROWS = 5000
@@ -44,13 +44,14 @@ def compare(
     Every latent of one is matched with one of the other: similarities as UDR computes them, in both directions. A
     matched pair moves together on the page's sliders. data: the path of their data set, if it is your own.
     """
+    from karenina.studies.evaluate import data_of
     from karenina.training import open as open_run
 
     runs = [open_run(path) for path in (first, second)]
     a, b = (run.config for run in runs)
     if (a.data, a.images) != (b.data, b.images):
         raise ValueError(f"{first} was trained on {a.data} and {second} on {b.data}: compare runs of one data set")
-    images, _ = load_named(a.data, data, data_dir).sample(ROWS, np.random.default_rng(0))
+    images, _ = data_of(runs[0], data_dir, data).sample(ROWS, np.random.default_rng(0))
     encoded = [run.encode(images) for run in runs]
     codes = [mean for mean, _ in encoded]
     kl = [0.5 * (m.astype(float) ** 2 + np.exp(v.astype(float)) - v - 1).mean(axis=0) for m, v in encoded]

@@ -19,7 +19,7 @@ from karenina._version import __version__
 from karenina.report.answer import Answer, answers
 from karenina.report.details import details, priority
 from karenina.report.figures import Section, sections
-from karenina.report.material import Material, load_named, read
+from karenina.report.material import Material, read
 
 MOST_BYTES = 20_000_000
 Say = Callable[[str], None]
@@ -66,12 +66,13 @@ def show(
     span: what the traversal pictures move over, the "prior" ([-2, 2]) or the "posterior". seed: which images they show.
     metrics: which to compute (all). data: the path of its data set, if it is your own.
     """
+    from karenina.studies.evaluate import data_of
     from karenina.training import open as open_run
     from karenina.training.pictures import save_reconstructions, traverse
 
     opened = open_run(run)
     folder = Path(out) if out is not None else Path(run) / "report"
-    images, _ = load_named(opened.config.data, data, data_dir).sample(500, seed)
+    images, _ = data_of(opened, data_dir, data).sample(500, seed)
     walk = traverse(opened, images, span=span)
     for name in ("traversal.png", "traversal.gif"):
         walk.save(folder / name)
