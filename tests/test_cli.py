@@ -76,6 +76,17 @@ def test_mistakes_are_one_line_and_exit_2(words, message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_run_is_scored_on_the_data_it_was_trained_on(tmp_path):
+    settings = ("--set", "network=linear", "--set", "latents=2", "--steps", 1, "--out", tmp_path / "run")
+    assert run("train", "teapots:gap=exclude", "vae", *settings).returncode == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["config"]["data"] == "teapots:gap=exclude"
+    scored = run("score", tmp_path / "run", "--metrics", "mig", "--json")
+    assert (scored.returncode, scored.stderr) == (0, "")
+    other = run("score", tmp_path / "run", "--metrics", "mig", "--json", "--data", "teapots:gap=only")
+    assert "teapots:gap=only (rendered) does not give the images that the run was trained on" in other.stderr
+    assert json.loads(other.stdout) != json.loads(scored.stdout)
+
+
 @pytest.fixture
 def codes_file(tmp_path):
     rng = np.random.default_rng(0)

@@ -10,6 +10,7 @@ DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Folder with the official files.", envvar="KARENINA_DATA", show_default=False),
 ]
+DATA_HELP = "A data set's name, or a folder, .npz or .h5 of your own; options follow a colon: teapots:gap=exclude."
 OwnData = Annotated[Path | None, typer.Option("--data", help="What the runs were trained on, if it is your own.")]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from karenina._cli_audit import audit
-from karenina._cli_common import DataDir, OwnData, console
+from karenina._cli_common import DATA_HELP, DataDir, OwnData, console
 from karenina._cli_report import compare, demo, report, show
 from karenina._cli_study import study_app
 from karenina._version import __version__
@@ -58,7 +58,7 @@ def data_list(data_dir: DataDir = None) -> None:
 
 @data_app.command("show")
 def data_show(
-    name: Annotated[str, typer.Argument(help="A data set's name, or a folder, .npz or .h5 of your own.")],
+    name: Annotated[str, typer.Argument(help=DATA_HELP)],
     out: Annotated[Path | None, typer.Option(help="Where to write the picture; default NAME.png.")] = None,
     columns: Annotated[int, typer.Option(min=2, max=40, help="Pictures a row.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of what is left to chance.")] = 0,
@@ -66,10 +66,11 @@ def data_show(
 ) -> None:
     """Draw one row per factor: that factor varied, the others fixed."""
     from karenina.data import load
+    from karenina.data.naming import split_name
     from karenina.data.sheet import draw_sheet
 
     data = load(name, data_dir=data_dir)
-    out = out or Path(f"{data.name}.png")
+    out = out or Path(f"{split_name(data.name)[0]}.png")
     draw_sheet(data, out, columns=columns, seed=seed)
     print(repr(data)[1:-1])
     print(f"wrote {out}")
@@ -115,7 +116,7 @@ def data_get(
 
 @app.command()
 def train(
-    data: Annotated[str, typer.Argument(help="A data set's name, or a folder, .npz or .h5 of your own.")],
+    data: Annotated[str, typer.Argument(help=DATA_HELP)],
     method: Annotated[str, typer.Argument(help="vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, ...")],
     out: Annotated[
         str, typer.Option(metavar="DIR", help="Directory of the run; the same command again resumes where it was.")
@@ -204,12 +205,11 @@ def score(
     names = [name.strip() for name in metrics.split(",") if name.strip()] if metrics is not None else None
     select(names, protocol)  # a misspelt name is an error before the work, not after
     if len(paths) == 1 and paths[0].is_dir():
-        from karenina.data import load
         from karenina.studies.evaluate import data_of, evaluate, run_table
         from karenina.training import open as open_run
 
         run = open_run(paths[0])
-        images = load(data) if data is not None else data_of(run, data_dir)
+        images = data_of(run, data_dir, data)
         found = evaluate(run, images, metrics=names, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks)
         table = run_table(found)
     else:
@@ -242,12 +242,10 @@ def rank(
     """Rank runs without labels; the best is first."""
     from rich.table import Table
 
-    from karenina.data import load
     from karenina.studies.rank import plot_pairs
     from karenina.studies.rank import rank as rank_runs
 
-    own = load(data) if data is not None else None
-    ranking = rank_runs(runs, by, rows=rows, seed=seed, kl_threshold=kl_threshold, data=own, data_dir=data_dir)
+    ranking = rank_runs(runs, by, rows=rows, seed=seed, kl_threshold=kl_threshold, data=data, data_dir=data_dir)
     if plot is not None:
         plot_pairs(ranking, plot)
     if as_json:

@@ -6,7 +6,7 @@ import pytest
 
 from karenina.studies.folder import Folder
 from karenina.studies.parsing import parse
-from karenina.studies.plan import Point, data_options
+from karenina.studies.plan import Point
 from karenina.studies.presets import PRESETS, SCALES, preset
 
 TEXT = "data = 'blobs'\nseeds = 2\n[methods.beta_vae]\nbeta = [1, 4]\n"
@@ -70,12 +70,6 @@ def test_several_lists_are_all_swept_and_the_first_is_the_strength():
     plan = parse("data='blobs'\nseeds=1\n[methods.annealed_vae]\ngamma=10\nc_max=[5, 10]\niteration_threshold=[10, 20]")
     assert [point.strength for point in plan.points] == [5, 5, 10, 10]
     assert {point.parameter for point in plan.points} == {"c_max"}
-
-
-def test_data_options():
-    assert data_options("teapots:gap=exclude") == ("teapots", {"gap": "exclude"})
-    assert data_options("faces:size=64,grey=true") == ("faces", {"size": 64, "grey": True})
-    assert data_options("C:/pictures") == ("C:/pictures", {})
 
 
 @pytest.mark.parametrize(

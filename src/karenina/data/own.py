@@ -24,7 +24,7 @@ from karenina.data.dataset import TableDataSet
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"}
 _GREY_MODES = {"1", "L", "LA", "I", "I;16", "I;16L", "I;16B"}
 
-Size = int | tuple[int, int]
+Size = int | tuple[int, int] | str
 
 
 def open_own(path: Path, **options: Any) -> TableDataSet:
@@ -57,10 +57,12 @@ def folder(
     """The image files of a folder, in the order of their sorted names.
 
     factors_csv: a table whose first column is the file name, the others one factor each; or CelebA's attribute file.
-    size: the images are resized to this (side, or height and width); needed if they differ. crop: first cut out the
-    middle (CelebA: crop=178, size=64). grey: one channel or three; by default one if all files are grey. recursive:
-    subfolders too. strict: an image without factors or factors without an image is an error, else it is left out.
+    size: the images are resized to this (64, (64, 48) or "64x48": height, width); needed if they differ. crop: first
+    cut out the middle (CelebA: crop=178, size=64). grey: one channel or three; by default one if all files are grey.
+    recursive: subfolders too. strict: an image without factors or factors without an image is an error, else it is left
+    out.
     """
+    _check_flags(grey=grey, recursive=recursive, strict=strict)
     root = Path(path)
     found = sorted(
         file
@@ -72,7 +74,7 @@ def folder(
         hint = "; there are some in its subfolders: recursive=True" if below else f" ({', '.join(sorted(SUFFIXES))})"
         raise ValueError(f"{str(root)!r} holds no images{hint}")
     names = [file.relative_to(root).as_posix() for file in found]
-    factors = read_factors(Path(factors_csv), names, strict) if factors_csv is not None else None
+    factors = read_factors(Path(str(factors_csv)), names, strict) if factors_csv is not None else None
     if factors is not None and not strict:
         found = [found[i] for i in factors.kept]
     with ThreadPoolExecutor() as pool:
@@ -96,10 +98,17 @@ def folder(
 def _pair(size: Size | None) -> tuple[int, int] | None:
     if size is None:
         return None
-    match (size, size) if isinstance(size, int) else size:
+    sides = [int(side) if side.isdecimal() else side for side in size.split("x")] if isinstance(size, str) else size
+    match (size, size) if isinstance(size, int) else sides:
         case [int(height), int(width)] if height > 0 and width > 0:
             return height, width
-    raise ValueError(f"a size is a whole number or (height, width), got {size!r}")
+    raise ValueError(f"a size is an integer or (height, width), got {size!r}")
+
+
+def _check_flags(**flags: bool | None) -> None:
+    for name, value in flags.items():
+        if value not in (True, False, None):
+            raise ValueError(f"{name} is true or false, got {value!r}")
 
 
 def _target(
@@ -228,6 +237,7 @@ def _array_set(
     size: Size | None,
     grey: bool | None,
 ) -> TableDataSet:
+    _check_flags(grey=grey)
     axis = _channel_axis(path, shape)
     if dtype.kind not in "bf" and dtype != np.uint8:
         raise ValueError(f"{path}: images are {dtype}, expected uint8, bool, or float in [0, 1]")

@@ -2,6 +2,7 @@
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -46,13 +47,26 @@ def inputs(data: "DataSet", rows: int = 10_000, seed: int = 0) -> tuple[NDArray[
     return data.sample(rows, np.random.default_rng([seed, 20_190_612]))
 
 
-def data_of(run: "Run", data_dir: "str | os.PathLike[str] | None" = None) -> "DataSet":
-    """The data set that a run was trained on, by its name."""
-    from karenina.data import load, names
+def data_of(
+    run: "Run", data_dir: "str | os.PathLike[str] | None" = None, path: "str | os.PathLike[str] | None" = None
+) -> "DataSet":
+    """The data set that a run was trained on, with its options. path: where it is, if it is your own.
 
-    if run.config.data not in names():
-        raise ValueError(f"the run was trained on data of your own ({run.config.data!r}): give it by --data or data=")
-    return load(run.config.data, data_dir=data_dir)
+    Other images than those of the training are an error under another name, and a warning under the same.
+    """
+    from karenina.data import load_again
+    from karenina.data.naming import split_name
+    from karenina.training.config import fingerprint
+
+    data = load_again(run.config.data, path, data_dir=data_dir)
+    if fingerprint(data) != run.config.images:
+        told, found = (split_name(name)[0] for name in (run.config.data, data.name))
+        if data.image_shape != run.config.image_shape or told not in (found, "array"):
+            given = f"{data.name} with images of {'x'.join(map(str, data.image_shape))}"
+            shape = "x".join(map(str, run.config.image_shape))
+            raise ValueError(f"the run was trained on {run.config.data} with images of {shape}, not on {given}")
+        warnings.warn(f"{data.name} ({data.source}) does not give the images that the run was trained on", stacklevel=3)
+    return data
 
 
 def evaluate(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from karenina.studies._toml import Source
-from karenina.studies.plan import UDR_VERSIONS, Plan, Scoring, Selection, Value, canonical, data_options
+from karenina.studies.plan import UDR_VERSIONS, Plan, Scoring, Selection, Value, canonical
 
 Reader = Callable[..., Any]  # (source, value, *keys) -> the value for the plan
 
@@ -187,13 +187,14 @@ def _check_grid(source: Source, plan: Plan) -> None:
 def _check_names(source: Source, plan: Plan) -> None:
     """Names that only the rest of the package knows."""
     from karenina import data
+    from karenina.data.naming import split_name
     from karenina.metrics.registry import METRICS, PROTOCOLS
     from karenina.models.networks import NETWORKS
     from karenina.models.objectives import DECODERS
     from karenina.training import METHODS, defaults
 
     for entry in plan.data:
-        name = data_options(entry)[0]
+        name = split_name(entry)[0]
         if not Path(name).exists():
             _one_of(source, "data set and no file", name, data.names(), "data")
     for method, parameters in plan.methods:

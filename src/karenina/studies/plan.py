@@ -18,7 +18,6 @@ import hashlib
 import itertools
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -175,28 +174,6 @@ class Plan:
 
     def with_seeds(self, seeds: int) -> "Plan":
         return replace(self, seeds=tuple(range(seeds)))
-
-
-def data_options(data: str) -> tuple[str, dict[str, Any]]:
-    """The name and the options of a data set in a plan.
-
-    >>> data_options("teapots:gap=exclude")
-    ('teapots', {'gap': 'exclude'})
-    """
-    name, _, text = data.partition(":") if re.fullmatch(r"[^:]+:\w+=[^,:]*(,\w+=[^,:]*)*", data) else (data, "", "")
-    pairs = [part.split("=", 1) for part in text.split(",")] if text else []
-    return name, {key: _scalar(value) for key, value in pairs}
-
-
-def _scalar(text: str) -> Value:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def canonical(value: Any) -> Any:

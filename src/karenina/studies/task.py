@@ -16,7 +16,7 @@ import numpy as np
 from karenina._files import atomic
 from karenina.data import DataSet, load
 from karenina.studies.folder import Claim, Folder, claim
-from karenina.studies.plan import Point, Scoring, data_options
+from karenina.studies.plan import Point, Scoring
 
 if TYPE_CHECKING:
     from karenina.studies.evaluate import Evaluation
@@ -138,8 +138,7 @@ def rows(found: "Evaluation") -> list[list[Any]]:
 
 @lru_cache(maxsize=2)
 def load_data(data: str) -> DataSet:
-    name, options = data_options(data)
-    return load(name, **options)
+    return load(data)
 
 
 def checksum(path: Path) -> str:

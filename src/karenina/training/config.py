@@ -33,7 +33,8 @@ _REQUIRED = inspect.Parameter.empty
 class Config:
     """Two runs with equal configs give the same bytes on the same machine.
 
-    data: name of the data set. images: a hash of some of its images, so that another set of the same name is noticed.
+    data: name of the data set with its options, as `load` takes it. images: a hash of some of its images, so that
+    another set of the same name is noticed.
     parameters: all parameters of the method, defaults included. reconstruction_weight: multiplies -log p(x|z).
     """
 
@@ -115,7 +116,7 @@ def make_config(
         raise ValueError(f"a trace has {TRACE_LENGTH} moments, so steps must be {TRACE_LENGTH - 1} or more")
     return Config(
         data=data.name,
-        images=_fingerprint(data),
+        images=fingerprint(data),
         image_shape=shape,
         method=name,
         parameters=_check_parameters(name, defaults(method), parameters, known=name in METHODS),
@@ -217,7 +218,8 @@ def shown(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def _fingerprint(data: DataSet) -> str:
+def fingerprint(data: DataSet) -> str:
+    """A hash of some of the images and factors: equal for equal data sets, whatever they are called."""
     images, factors = data.sample(32, np.random.default_rng(0))
     digest = hashlib.sha256(np.ascontiguousarray(images).tobytes())
     digest.update(np.ascontiguousarray(factors, dtype=np.float64).tobytes())

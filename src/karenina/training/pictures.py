@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 
 INFORMATIVE_KL = 0.01
 
+# Where a method's codes come from is bounded; other methods have a standard normal prior.
+_BOUNDS = {"infogan": 1.0}  # uniform on [-1, 1]: the generator has never seen codes beyond
+
+
+def prior_span(run: "Run", deviations: float = 2.0) -> float:
+    """How far from 0 to move a latent: that many standard deviations of the prior, or to the bound of a bounded one."""
+    return _BOUNDS.get(run.config.method, deviations)
+
 
 @dataclass(frozen=True, eq=False)
 class Traversal:
@@ -49,7 +57,8 @@ def traverse(
     """Move each latent of image number `around` while the others stay.
 
     images: (n, c, h, w), from which each latent's KL and the posterior's range are estimated; a few hundred will do.
-    span: "prior" moves over [-2, 2], "posterior" from the 1st to the 99th percentile of the latent's mean codes.
+    span: "prior" moves over [-2, 2] (InfoGAN: [-1, 1], where all of its codes lie), "posterior" from the 1st to the
+    99th percentile of the latent's mean codes.
     """
     if span not in ("prior", "posterior"):
         raise ValueError(f"span must be prior or posterior, got {span!r}")
@@ -60,7 +69,8 @@ def traverse(
         raise ValueError(f"around = {around}, but there are {len(mean)} images")
     kl = 0.5 * (mean.astype(float) ** 2 + np.exp(logvar.astype(float)) - logvar - 1).mean(axis=0)
     order = np.argsort(-kl, kind="stable")
-    low, high = (-2.0, 2.0) if span == "prior" else np.quantile(mean, [0.01, 0.99], axis=0)[:, order]
+    end = prior_span(run)
+    low, high = (-end, end) if span == "prior" else np.quantile(mean, [0.01, 0.99], axis=0)[:, order]
     values = np.linspace(np.broadcast_to(low, len(kl)), np.broadcast_to(high, len(kl)), steps, axis=1)
     codes = np.tile(mean[around], (len(kl), steps, 1))
     for row, latent in enumerate(order):
