@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from karenina.models.fast import UpConv
+from karenina.models.initialisation import initialise
 
 Shape = tuple[int, int, int]
 Parts = tuple[nn.Module, nn.Module, nn.Sequential]
@@ -221,14 +222,17 @@ def build(
     shape: Shape,
     latents: int,
     *,
+    init: str = "torch",
     outputs: int | None = None,
     norm: Norm = _none,
     make: Callable[..., Autoencoder] = Autoencoder,
 ) -> Autoencoder:
     """An untrained network, in the memory layout that is fast on a CPU; its weights come from torch's global generator.
 
+    `init`: see karenina.models.initialisation.
     `outputs`: width of the encoder's last layer (default: a mean and a log-variance for each latent).
     """
     network = NETWORKS[resolve(name, shape)]
     model = make(*network.parts(shape, latents, 2 * latents if outputs is None else outputs, norm))
+    initialise(model, init)
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

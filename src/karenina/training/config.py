@@ -4,12 +4,13 @@ import hashlib
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from karenina.data import DataSet
+from karenina.models.initialisation import INITS
 from karenina.models.networks import NETWORKS, Shape, resolve
 from karenina.models.objectives import DECODERS, OBJECTIVES
 
@@ -36,6 +37,7 @@ class Config:
     data: name of the data set with its options, as `load` takes it. images: a hash of some of its images, so that
     another set of the same name is noticed.
     parameters: all parameters of the method, defaults included. reconstruction_weight: multiplies -log p(x|z).
+    A field with a default is younger than some stored runs; its default is what they did.
     """
 
     data: str
@@ -52,6 +54,7 @@ class Config:
     decoder: str
     reconstruction_weight: float
     trace: bool
+    init: str = "torch"
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "image_shape": list(self.image_shape)}
@@ -60,6 +63,8 @@ class Config:
     def from_json(cls, value: Any) -> "Config":
         """A config from a file that may have been written by anyone: nothing in it is believed unchecked."""
         expected = cls.__annotations__
+        if isinstance(value, dict):
+            value = {f.name: f.default for f in fields(cls) if f.default is not MISSING} | value
         if not isinstance(value, dict) or set(value) != set(expected):
             raise ValueError(f"expected a config with the keys {', '.join(expected)}")
         shape = value["image_shape"]
@@ -77,7 +82,7 @@ class Config:
 
 def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings every method has, in range; a ValueError names the one that is not."""
-    for name, known in (("decoder", tuple(DECODERS)), ("network", tuple(NETWORKS))):
+    for name, known in (("decoder", tuple(DECODERS)), ("network", tuple(NETWORKS)), ("init", tuple(INITS))):
         if values[name] not in known:
             raise ValueError(f"no {name} {shown(values[name])}; known: {', '.join(known)}")
     if not isinstance(values["trace"], bool):
@@ -104,6 +109,8 @@ def make_config(
     values["network"] = resolve(values["network"], shape)
     if values["learning_rate"] == "auto":
         values["learning_rate"] = NETWORKS[values["network"]].learning_rate
+    if values["init"] == "auto":
+        values["init"] = "torch"
     if values["reconstruction_weight"] == "auto":
         # So that a strength means what it means at the papers' 64x64 pixels.
         values["reconstruction_weight"] = 64 * 64 / (shape[1] * shape[2])

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from karenina.models import fast, infogan
 from karenina.models.discriminator import Discriminator, permute_dims
+from karenina.models.initialisation import initialise
 from karenina.models.networks import Autoencoder, build
 from karenina.models.objectives import DECODERS, OBJECTIVES, Batch, Objective, kl_per_latent
 from karenina.training.config import Config
@@ -31,14 +32,16 @@ class VAELearner:
 
     def __init__(self, config: Config, objective: Objective, size: float, noise: torch.Generator, device: torch.device):
         parameters = dict(config.parameters)
-        network = build(config.network, config.image_shape, config.latents)
+        network = build(config.network, config.image_shape, config.latents, init=config.init)
         self.network = network.to(device)
         self.discriminator: Discriminator | None = None
         self.modules: dict[str, nn.Module] = {"network": self.network}
         self.optimisers = {"network": fast.Adam(self.network.parameters(), config.learning_rate)}
         if config.method == "factor_vae":
             layers, units = parameters.pop("discriminator_layers"), parameters.pop("discriminator_units")
-            self.discriminator = Discriminator(config.latents, layers=layers, units=units).to(device)
+            self.discriminator = Discriminator(config.latents, layers=layers, units=units)
+            initialise(self.discriminator, config.init)
+            self.discriminator.to(device)
             self.modules["discriminator"] = self.discriminator
             rate = parameters.pop("discriminator_learning_rate")
             self.optimisers["discriminator"] = fast.Adam(self.discriminator.parameters(), rate, (0.5, 0.9))
@@ -79,7 +82,8 @@ class InfoGANLearner:
     """Several updates of the critic and Q, then one of the generator."""
 
     def __init__(self, config: Config, noise: torch.Generator, device: torch.device):
-        self.network = infogan.build(config.network, config.image_shape, config.latents).to(device)
+        network = infogan.build(config.network, config.image_shape, config.latents, init=config.init)
+        self.network = network.to(device)
         self.modules: dict[str, nn.Module] = {"network": self.network}
         critic = [*self.network.features.parameters(), *self.network.head.parameters()]
         # Gulrajani et al. (2017), algorithm 1: no momentum.
