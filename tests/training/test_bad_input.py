@@ -60,7 +60,7 @@ def test_nan_stops_training() -> None:
         ({"trace": True, "steps": 10}, "steps must be 29 or more"),
         ({"checkpoint_seconds": -1}, "checkpoint_seconds must not be negative"),
         ({"method": "pca", "latents": 300}, "at most 256 latents"),
-        ({"method": "infogan", "decoder": "gaussian"}, "infogan has a generator"),
+        ({"method": "infogan", "decoder": "gaussian"}, "infogan has its own decoder"),
     ],
 )
 def test_bad_input(arguments: dict[str, Any], message: str) -> None:

@@ -245,16 +245,17 @@ def test_objective_of_ones_own(tmp_path: Path) -> None:
 
 def test_factor_vae_takes_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shuffled codes come from a second batch, after the update of the autoencoder."""
-    from karenina.training import learners
+    from karenina.models import discriminator
+    from karenina.training import METHODS, learners
     from karenina.training.config import make_config
 
     data = load("blobs")
-    settings = {"seed": 0, "network": "auto", "learning_rate": "auto", "decoder": "bernoulli"}
+    settings = {"seed": 0, "init": "auto", "network": "auto", "learning_rate": "auto", "decoder": "bernoulli"}
     config = make_config(
         data, "factor_vae", FAST_DISCRIMINATOR, {**settings, **SMALL, "reconstruction_weight": 1.0, "trace": False}
     )
     noise = torch.Generator().manual_seed(0)
-    learner = learners.VAELearner(config, learners.OBJECTIVES["factor_vae"], 100, noise, torch.device("cpu"))
+    learner = learners.VAELearner(config, METHODS["factor_vae"], 100, noise, torch.device("cpu"))
     batches = [torch.rand(8, 1, 16, 16), torch.rand(8, 1, 16, 16)]
     encoded: list[torch.Tensor] = []
     real = learner.network.encode
@@ -266,7 +267,7 @@ def test_factor_vae_takes_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
     learner.network.encode = spy  # type: ignore[method-assign]
     shuffled: list[torch.Tensor] = []
-    monkeypatch.setattr(learners, "permute_dims", lambda z, noise: shuffled.append(z) or z)
+    monkeypatch.setattr(discriminator, "permute_dims", lambda z, noise: shuffled.append(z) or z)
     supply = iter(batches)
     terms, _ = learner.update(lambda: next(supply), 0)
     assert all(torch.equal(x, y) for x, y in zip(encoded, batches, strict=True))

@@ -191,14 +191,14 @@ def _check_names(source: Source, plan: Plan) -> None:
     from karenina.metrics.registry import METRICS, PROTOCOLS
     from karenina.models.networks import NETWORKS
     from karenina.models.objectives import DECODERS
-    from karenina.training import METHODS, defaults
+    from karenina.training.methods import defaults, names
 
     for entry in plan.data:
         name = split_name(entry)[0]
         if not Path(name).exists():
             _one_of(source, "data set and no file", name, data.names(), "data")
     for method, parameters in plan.methods:
-        _one_of(source, "method", method, METHODS, "methods", method)
+        _one_of(source, "method", method, names(), "methods", method)
         for name, _ in parameters:
             _one_of(source, f"parameter of {method}", name, defaults(method), "methods", method, name)
     for network in plan.network:

@@ -158,7 +158,7 @@ class Plan:
         shared = (self.batch, self.learning_rate, self.decoder, self.reconstruction_weight)
         grid = itertools.product(self.seeds, self.data, self.methods, self.latents, self.network, self.steps)
         return tuple(
-            Point(data, method, chosen, seed, latents, network, steps, *shared, self.trace and method != "pca", name)
+            Point(data, method, chosen, seed, latents, network, steps, *shared, self.trace, name)
             for seed, data, (method, parameters), latents, network, steps in grid
             for name, chosen in _sweep(parameters)
         )

@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
@@ -12,19 +12,9 @@ import numpy as np
 from karenina.data import DataSet
 from karenina.models.initialisation import INITS
 from karenina.models.networks import NETWORKS, Shape, resolve
-from karenina.models.objectives import DECODERS, OBJECTIVES
+from karenina.models.objectives import DECODERS, Objective
+from karenina.training.methods import Method, find, names
 
-# Parameters that are not arguments of an objective, with the values of the papers.
-_MORE_PARAMETERS: dict[str, dict[str, Any]] = {
-    "factor_vae": {
-        "discriminator_layers": 6,
-        "discriminator_units": 1000,
-        "discriminator_learning_rate": 1e-4,
-    },
-    "infogan": {"mi_weight": 6.0, "gradient_penalty": 10.0, "critic_steps": 5},
-    "pca": {},
-}
-METHODS: tuple[str, ...] = (*OBJECTIVES, "infogan", "pca")
 TRACE_LENGTH = 30
 
 _REQUIRED = inspect.Parameter.empty
@@ -98,14 +88,15 @@ def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_config(
-    data: DataSet, method: str | Callable[..., Any], parameters: Mapping[str, Any], settings: Mapping[str, Any]
+    data: DataSet, method: str | Objective | Method, parameters: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Config:
     """`settings`: the other arguments of `train`, with "auto" where the choice is ours."""
-    name = method_name(method)
+    name, described = find(method)
     values = dict(settings)
     shape = data.image_shape
-    if name == "pca":
-        values |= {"network": "linear", "decoder": "gaussian"}
+    if values["decoder"] not in ("bernoulli", described.fixed.get("decoder", values["decoder"])):
+        raise ValueError(f"{name} has its own decoder ({described.fixed['decoder']}): leave decoder out")
+    values |= described.fixed  # a study names one network for all its methods
     values["network"] = resolve(values["network"], shape)
     if values["learning_rate"] == "auto":
         values["learning_rate"] = NETWORKS[values["network"]].learning_rate
@@ -115,10 +106,6 @@ def make_config(
         # So that a strength means what it means at the papers' 64x64 pixels.
         values["reconstruction_weight"] = 64 * 64 / (shape[1] * shape[2])
     values |= check_numbers(values)
-    if name == "infogan" and values["decoder"] != "bernoulli":
-        raise ValueError("infogan has a generator instead of a likelihood: leave decoder at 'bernoulli'")
-    if values["trace"] and name == "pca":
-        raise ValueError("pca has no training steps, so there is no trace")
     if values["trace"] and values["steps"] < TRACE_LENGTH - 1:
         raise ValueError(f"a trace has {TRACE_LENGTH} moments, so steps must be {TRACE_LENGTH - 1} or more")
     return Config(
@@ -126,39 +113,13 @@ def make_config(
         images=fingerprint(data),
         image_shape=shape,
         method=name,
-        parameters=_check_parameters(name, defaults(method), parameters, known=name in METHODS),
+        parameters=_check_parameters(name, described, parameters, known=name in names()),
         **values,
     )
 
 
-def method_name(method: str | Callable[..., Any]) -> str:
-    """The registered name, or where a function of one's own is from."""
-    if callable(method):
-        found = [name for name, objective in OBJECTIVES.items() if objective is method]
-        return found[0] if found else f"{method.__module__}.{getattr(method, '__qualname__', type(method).__name__)}"
-    if method not in METHODS:
-        raise ValueError(f"no method {method!r}; known: {', '.join(METHODS)}")
-    return method
-
-
-def defaults(method: str | Callable[..., Any]) -> dict[str, Any]:
-    """The parameters of a method and their default values.
-
-    >>> defaults("beta_vae")
-    {'beta': 4.0}
-    """
-    name = method_name(method)
-    objective = OBJECTIVES.get(name, method)
-    found: dict[str, Any] = {}
-    if callable(objective):
-        arguments = list(inspect.signature(objective).parameters.values())[1:]
-        found = {argument.name: argument.default for argument in arguments}
-    return found | _MORE_PARAMETERS.get(name, {})
-
-
-def _check_parameters(
-    method: str, expected: Mapping[str, Any], given: Mapping[str, Any], *, known: bool
-) -> dict[str, Any]:
+def _check_parameters(method: str, described: Method, given: Mapping[str, Any], *, known: bool) -> dict[str, Any]:
+    expected = described.defaults()
     for name in given:
         if name not in expected:
             raise ValueError(f"{method} has no parameter {name!r}; it has: {', '.join(expected) or '(none)'}")
@@ -178,8 +139,9 @@ def _check_parameters(
                 raise ValueError(f"{method}: {name} must not be negative, got {shown(value)}")
         elif not _plain(value):
             raise ValueError(f"{method}: {name} must be a number, text or true or false, got {shown(value)}")
-    if method == "beta_tcvae" and values["estimator"] not in ("weighted", "stratified"):
-        raise ValueError(f"beta_tcvae: estimator is weighted or stratified, got {values['estimator']!r}")
+    for name, known_values in described.choices.items():
+        if values[name] not in known_values:
+            raise ValueError(f"{method}: {name} is {' or '.join(known_values)}, got {shown(values[name])}")
     return values
 
 

@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 
 INFORMATIVE_KL = 0.01
 
-# Where a method's codes come from is bounded; other methods have a standard normal prior.
-_BOUNDS = {"infogan": 1.0}  # uniform on [-1, 1]: the generator has never seen codes beyond
-
 
 def prior_span(run: "Run", deviations: float = 2.0) -> float:
     """How far from 0 to move a latent: that many standard deviations of the prior, or to the bound of a bounded one."""
-    return _BOUNDS.get(run.config.method, deviations)
+    from karenina.training.methods import of_run
+
+    return of_run(run.config.method).bound or deviations
 
 
 @dataclass(frozen=True, eq=False)

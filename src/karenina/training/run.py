@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 import karenina
 from karenina._files import atomic, checksum, save_array
-from karenina.models import fast, infogan
-from karenina.models.networks import Autoencoder, Shape, build
+from karenina.models import fast
+from karenina.models.networks import Autoencoder, Shape
 from karenina.models.objectives import DECODERS, kl_per_latent
 from karenina.training.checkpoint import FORMAT, BadFile, check_format, load_weights, read_tensors, write_tensors
 from karenina.training.config import Config, shown
 from karenina.training.loop import to_tensor
+from karenina.training.methods import Method, of_run
 
 if TYPE_CHECKING:
     from karenina.training.pictures import Traversal
@@ -164,19 +165,18 @@ def _split(array: NDArray[Any], rows: int) -> list[NDArray[Any]]:
     return [array[i : i + rows] for i in range(0, len(array), rows)]
 
 
-def make_network(config: Config) -> Autoencoder:
-    make = infogan.build if config.method == "infogan" else build
-    return make(config.network, config.image_shape, config.latents)
+def make_network(config: Config, method: Method) -> Autoencoder:
+    return method.network(config.network, config.image_shape, config.latents)
 
 
-def shapes(config: Config) -> dict[str, tuple[int, ...]]:
-    """Name -> shape of every tensor of the network, or nothing where torch cannot count that far.
+def shapes(make: Callable[[], torch.nn.Module]) -> dict[str, tuple[int, ...]]:
+    """Name -> shape of every tensor of a module, or nothing where torch cannot count that far.
 
-    On the meta device a network has shapes but no memory, so a config cannot make us allocate what no file holds.
+    On the meta device a module has shapes but no memory, so a config cannot make us allocate what no file holds.
     """
     try:
         with torch.device("meta"):
-            return {name: tuple(tensor.shape) for name, tensor in make_network(config).state_dict().items()}
+            return {name: tuple(tensor.shape) for name, tensor in make().state_dict().items()}
     except (RuntimeError, TypeError, OverflowError):
         return {}
 
@@ -189,13 +189,14 @@ def open(path: str | os.PathLike[str]) -> Run:
         reason = f": {about['reason']}" if about.get("reason") else "; train it with the same call to resume"
         raise ValueError(f"the run in {path} is {about['status']}{reason}")
     config = about["config"]
+    method = of_run(config.method)
     tensors, _ = read_tensors(path / "model.safetensors")
-    if shapes(config) != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
+    if shapes(lambda: make_network(config, method)) != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
         raise BadFile(f"{path / 'model.safetensors'} does not hold the network that {path / 'run.json'} describes")
     if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
         raise BadFile(f"{path / 'model.safetensors'} has weights that are not finite numbers")
     with torch.random.fork_rng(devices=[]):
-        network = make_network(config)
+        network = make_network(config, method)
     load_weights(network, tensors, path / "model.safetensors")
     return Run(config, network, path=path)
 

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +18,22 @@ from numpy.typing import NDArray
 from karenina._files import leftovers
 from karenina.data import DataSet, TableDataSet, load
 from karenina.models import fast
-from karenina.models.pca import fit_pca
+from karenina.models.objectives import Objective
 from karenina.training.checkpoint import BadFile, load_checkpoint, save_checkpoint
 from karenina.training.config import Config, make_config, number, shown
 from karenina.training.learners import Learner, make_learner, network_of
 from karenina.training.loop import Progress, State, TrainingDiverged, fit, to_tensor
-from karenina.training.run import Run, check_images, open, read_about, shapes, write_about, write_run
+from karenina.training.methods import Method, find
+from karenina.training.run import Run, check_images, make_network, open, read_about, shapes, write_about, write_run
 
-_PCA_IMAGES = 10_000
+_MOST_IMAGES = 10_000  # that a closed form is fitted to
 # The one before is kept, too: should the newest turn out to be damaged, not much is lost.
 _CHECKPOINT, _OLDER = "checkpoint.safetensors", "checkpoint.older.safetensors"
 
 
 def train(
     data: DataSet | str | os.PathLike[str] | NDArray[Any],
-    method: str | Callable[..., Any] = "beta_vae",
+    method: str | Objective | Method = "beta_vae",
     *,
     seed: int = 0,
     steps: int = 10_000,
@@ -54,8 +56,8 @@ def train(
     >>> run = train("blobs", "beta_vae", beta=16, latents=8, steps=6000)   # 10 s on one core   # doctest: +SKIP
 
     data: a data set, its name or path, or images (n, c, h, w), uint8 or floats in [0, 1].
-    method: vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, dip_vae_ii, infogan, pca, or a function of
-    your own (see karenina.models.objectives). `parameters` are the method's, such as beta=4.
+    method: vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, dip_vae_ii, infogan, pca, an objective or a
+    method of your own (see karenina.training.methods). `parameters` are the method's, such as beta=4.
     steps: updates, each from `batch` images drawn with replacement (pca: from as many images, at most 10,000).
     network: see karenina.models.networks.NETWORKS; "auto" takes conv64, conv32 or mlp, by image size.
     learning_rate: "auto" is 1e-4, the papers' value, and 1e-3 for mlp and linear.
@@ -82,13 +84,14 @@ def train(
         "trace": trace,
     }
     config = make_config(data, method, parameters, settings)
+    described = find(method)[1]
     if number("checkpoint_seconds", checkpoint_seconds) < 0:
         raise ValueError(f"checkpoint_seconds must not be negative, got {checkpoint_seconds}")
     fast.keep_memory()
     where = pick_device(device)
-    check_memory(config)
+    check_memory(config, described)
     if out is None:
-        return _train(data, config, method, where, None, checkpoint_seconds, progress)
+        return _train(data, config, described, where, None, checkpoint_seconds, progress)
     if not os.fspath(out):
         raise ValueError("out is empty; expected the directory of the run")
     path = Path(out)
@@ -100,21 +103,21 @@ def train(
         done = _look_back(path, config)
         for leftover in leftovers(path):
             leftover.unlink()
-        return done or _train(data, config, method, where, path, checkpoint_seconds, progress)
+        return done or _train(data, config, described, where, path, checkpoint_seconds, progress)
 
 
 def _train(
     data: DataSet,
     config: Config,
-    method: Any,
+    method: Method,
     device: torch.device,
     path: Path | None,
     checkpoint_seconds: float,
     progress: Callable[[Progress], None] | None,
 ) -> Run:
-    if config.method == "pca":
-        images = data.sample(min(config.steps * config.batch, _PCA_IMAGES), np.random.default_rng(config.seed))[0]
-        model = fit_pca(to_tensor(images, torch.device("cpu")).numpy(), config.latents, config.seed)
+    if method.fit is not None:
+        images = data.sample(min(config.steps * config.batch, _MOST_IMAGES), np.random.default_rng(config.seed))[0]
+        model = method.fit(to_tensor(images, torch.device("cpu")).numpy(), config.latents, config.seed)
         run = Run(config, model.to(device), path=path, history=pd.DataFrame({"step": [config.steps]}))
         if path is not None:
             write_about(path, config, "running")
@@ -141,7 +144,7 @@ def _train(
 
 
 def _resume(
-    data: DataSet, config: Config, method: Any, device: torch.device, path: Path | None
+    data: DataSet, config: Config, method: Method, device: torch.device, path: Path | None
 ) -> tuple[Learner, State]:
     """Where the newest intact checkpoint left the run, or its first step."""
     kept = [] if path is None else [path / name for name in (_CHECKPOINT, _OLDER) if (path / name).exists()]
@@ -164,7 +167,7 @@ def _drop_checkpoints(path: Path) -> None:
         (path / name).unlink(missing_ok=True)
 
 
-def _start(data: DataSet, config: Config, method: Any, device: torch.device) -> tuple[Learner, State]:
+def _start(data: DataSet, config: Config, method: Method, device: torch.device) -> tuple[Learner, State]:
     state = State(np.random.default_rng(config.seed), torch.Generator(device).manual_seed(config.seed))
     return make_learner(config, method, size_of(data), state.noise, device), state
 
@@ -245,17 +248,16 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def check_memory(config: Config) -> None:
+def check_memory(config: Config, method: Method) -> None:
     """A ValueError, before anything is written, for a model that this machine cannot possibly train."""
     try:
         here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows
         return
-    weights = sum(map(math.prod, shapes(config).values())) or math.inf
-    if config.method == "factor_vae":
-        units = config.parameters["discriminator_units"]
-        weights += (config.latents + (config.parameters["discriminator_layers"] - 1) * units) * units
-    pixels = 0 if config.method == "pca" else config.batch * math.prod(config.image_shape)
+    modules: list[Callable[[], torch.nn.Module]] = [lambda: make_network(config, method)]
+    modules += [partial(beside.build, config.latents, config.parameters) for beside in method.beside]
+    weights = sum(sum(map(math.prod, shapes(make).values())) or math.inf for make in modules)
+    pixels = 0 if method.fit is not None else config.batch * math.prod(config.image_shape)
     needed = 4 * (4 * weights + pixels)  # float32; a weight has a gradient and Adam's two moments
     if needed > here:
         raise ValueError(
