@@ -117,7 +117,9 @@ def data_get(
 def train(
     data: Annotated[str, typer.Argument(help="A data set's name, or a folder, .npz or .h5 of your own.")],
     method: Annotated[str, typer.Argument(help="vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, ...")],
-    out: Annotated[Path, typer.Option(help="Directory of the run; the same command again goes on where it was.")],
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Directory of the run; the same command again resumes where it was.")
+    ],
     seed: Annotated[int, typer.Option(help="Decides everything that is left to chance.")] = 0,
     steps: Annotated[int, typer.Option(help="Updates.")] = 10_000,
     settings: Annotated[
@@ -153,20 +155,27 @@ def train(
     print(f"{repr(run)[1:-1]} -> {out}")
 
 
+# What `train` has words of its own for.
+_NOT_SET = {"data": "DATA", "method": "METHOD", "seed": "--seed", "steps": "--steps", "out": "--out"}
+
+
 def _settings(words: list[str]) -> dict[str, Any]:
     """NAME=VALUE words; a value is a number, true or false where it reads as one, else text."""
     given: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
-        if not equals or not name:
-            raise ValueError(f"--set takes NAME=VALUE, got {word!r}")
+        name = name.strip().replace("-", "_")
+        if not equals or not name or name == "progress":
+            raise ValueError(f"--set takes NAME=VALUE, a parameter of the method or of training; got {word!r}")
+        if name in _NOT_SET:
+            raise ValueError(f"--set {name} is not possible: give it as {_NOT_SET[name]}")
         value: Any = {"true": True, "false": False}.get(text.lower(), text)
         for kind in (float, int):
             try:
                 value = kind(text)
             except ValueError:
                 continue
-        given[name.replace("-", "_")] = value
+        given[name] = value
     return given
 
 

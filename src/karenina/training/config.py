@@ -68,29 +68,29 @@ class Config:
             raise ValueError(f"expected a config with the keys {', '.join(expected)}")
         shape = value["image_shape"]
         if not isinstance(shape, list) or len(shape) != 3:
-            raise ValueError(f"image_shape should be three whole numbers, got {shape!r}")
+            raise ValueError(f"image_shape should be three integers, got {shown(shape)}")
         for name in ("data", "images", "method"):
             if not isinstance(value[name], str):
-                raise ValueError(f"{name} should be text, got {value[name]!r}")
-        if not isinstance(value["parameters"], dict) or not isinstance(value["trace"], bool):
-            raise ValueError("parameters should be a table and trace true or false")
-        c, h, w = (whole(f"image_shape[{i}]", side, 1) for i, side in enumerate(shape))
+                raise ValueError(f"{name} should be text, got {shown(value[name])}")
+        parameters = value["parameters"]
+        if not isinstance(parameters, dict) or not all(_plain(found) for found in parameters.values()):
+            raise ValueError(f"parameters should be a table of numbers and text, got {shown(parameters)}")
+        c, h, w = (integer(f"image_shape[{i}]", side, 1) for i, side in enumerate(shape))
         return cls(**{**value, **check_numbers(value), "image_shape": (c, h, w)})
 
 
 def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings every method has, in range; a ValueError names the one that is not."""
-    if values["decoder"] not in DECODERS:
-        raise ValueError(f"no decoder {values['decoder']!r}; known: {', '.join(DECODERS)}")
-    if values["network"] not in NETWORKS:
-        raise ValueError(f"no network {values['network']!r}; known: auto, {', '.join(NETWORKS)}")
-    if values["init"] not in INITS:
-        raise ValueError(f"no init {values['init']!r}; known: auto, {', '.join(INITS)}")
+    for name, known in (("decoder", tuple(DECODERS)), ("network", tuple(NETWORKS)), ("init", INITS)):
+        if values[name] not in known:
+            raise ValueError(f"no {name} {shown(values[name])}; known: {', '.join(known)}")
+    if not isinstance(values["trace"], bool):
+        raise ValueError(f"trace must be true or false, got {shown(values['trace'])}")
     return {
-        "seed": whole("seed", values["seed"], 0),
-        "steps": whole("steps", values["steps"], 1),
-        "latents": whole("latents", values["latents"], 1),
-        "batch": whole("batch", values["batch"], 1),
+        "seed": integer("seed", values["seed"], 0),
+        "steps": integer("steps", values["steps"], 1),
+        "latents": integer("latents", values["latents"], 1),
+        "batch": integer("batch", values["batch"], 1),
         "learning_rate": positive("learning_rate", values["learning_rate"]),
         "reconstruction_weight": positive("reconstruction_weight", values["reconstruction_weight"]),
     }
@@ -106,10 +106,12 @@ def make_config(
     if name == "pca":
         values |= {"network": "linear", "decoder": "gaussian"}
     values["network"] = resolve(values["network"], shape)
-    if values["learning_rate"] == "auto":
-        values["learning_rate"] = NETWORKS[values["network"]].learning_rate
     if values["init"] == "auto":
-        values["init"] = "torch"
+        values["init"] = NETWORKS[values["network"]].init
+    if values["learning_rate"] == "auto":
+        chosen, steps = NETWORKS[values["network"]], integer("steps", values["steps"], 1)
+        # A critic and a generator that chase each other need small steps, however few there are.
+        values["learning_rate"] = chosen.learning_rate if name == "infogan" else chosen.rate(steps, values["init"])
     if values["reconstruction_weight"] == "auto":
         # So that a strength means what it means at the papers' 64x64 pixels.
         values["reconstruction_weight"] = 64 * 64 / (shape[1] * shape[2])
@@ -126,7 +128,7 @@ def make_config(
         image_shape=shape,
         method=name,
         parameters=_check_parameters(name, defaults(method), parameters, known=name in METHODS),
-        **{**values, "trace": bool(values["trace"])},
+        **values,
     )
 
 
@@ -168,36 +170,60 @@ def _check_parameters(
         default = expected[name]
         if isinstance(default, str):
             if not isinstance(value, str):
-                raise ValueError(f"{method}: {name} should be text such as {default!r}, got {value!r}")
+                raise ValueError(f"{method}: {name} should be text such as {default!r}, got {shown(value)}")
         elif isinstance(default, int) and not isinstance(default, bool):
-            values[name] = whole(f"{method}: {name}", value, 1) if known else value
+            values[name] = integer(f"{method}: {name}", value, 1) if known else value
         elif known and value is not None:
             values[name] = number(f"{method}: {name}", value)
             if values[name] < 0:
-                raise ValueError(f"{method}: {name} must not be negative, got {value!r}")
-        elif value is not None and not isinstance(value, bool | int | float | str):
-            raise ValueError(f"{method}: {name} must be a number, text or true or false, got {value!r}")
+                raise ValueError(f"{method}: {name} must not be negative, got {shown(value)}")
+        elif not _plain(value):
+            raise ValueError(f"{method}: {name} must be a number, text or true or false, got {shown(value)}")
     if method == "beta_tcvae" and values["estimator"] not in ("weighted", "stratified"):
         raise ValueError(f"beta_tcvae: estimator is weighted or stratified, got {values['estimator']!r}")
     return values
 
 
+def _plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
 def number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
-    return float(value)
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float | np.integer | np.floating):
+            found = float(value)
+            if math.isfinite(found):
+                return found
+    except OverflowError:  # an integer beyond the largest float
+        pass
+    raise ValueError(f"{name} must be a finite number, got {shown(value)}")
 
 
 def positive(name: str, value: Any) -> float:
     if number(name, value) <= 0:
-        raise ValueError(f"{name} must be more than 0, got {value!r}")
+        raise ValueError(f"{name} must be more than 0, got {shown(value)}")
     return float(value)
 
 
-def whole(name: str, value: Any, least: int) -> int:
+def integer(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be a whole number, {least} or more, got {value!r}")
+        raise ValueError(f"{name} must be an integer, {least} or more, got {shown(value)}")
+    if value >= 2**63:  # more than files and torch's generator hold
+        raise ValueError(f"{name} must be an integer below 2**63, got {shown(value)}")
     return int(value)
+
+
+def shown(value: Any) -> str:
+    """What was given, for a message of one line: any repr at all, cut short.
+
+    >>> shown("x"), shown(10**400)[-8:]
+    ("'x'", '00000...')
+    """
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, lists within lists within lists
+        return f"something of type {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 def _fingerprint(data: DataSet) -> str:
