@@ -22,8 +22,9 @@ from karenina.training import Run, train
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "methods.md"
 INITS = ("torch", "glorot", "he")
-# A model has left collapse when the KL of its codes, averaged over the steps of a row of the history, stays above this.
-NATS = 1.0
+# A model has left collapse when its codes say something of the image: it reconstructs better, by this factor, than the
+# best constant image does, in this row of its history and in all that follow.
+BETTER = 0.9
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,14 @@ def work(task: Task, out: Path) -> dict[str, Any]:
 
 def measure(run: Run) -> dict[str, Any]:
     images, factors = load(run.config.data).sample(3000, np.random.default_rng(1))
-    kl = run.history.filter(regex=r"^kl_\d+$").sum(axis=1).to_numpy()
-    steps = run.history["step"].to_numpy()
-    low = np.flatnonzero(kl <= NATS)
-    left = None if kl[-1] <= NATS else int(steps[low[-1]]) if len(low) else 0
+    mean = (images / 255).mean(axis=0).clip(1e-6, 1 - 1e-6)
+    constant = -(mean * np.log(mean) + (1 - mean) * np.log(1 - mean)).sum()
+    error = run.history["reconstruction"].to_numpy() / run.config.reconstruction_weight
+    blind = np.flatnonzero(error > BETTER * constant)
+    rows = run.history["step"].tolist()
     return {
-        "left": left,
+        "left": None if len(blind) and blind[-1] == len(rows) - 1 else rows[blind[-1] + 1] if len(blind) else rows[0],
+        "constant": float(constant),
         **run.evaluate(images),
         "active": int((run.kl(images) > 0.1).sum()),
         "mig": float(mig(run.encode(images)[0], factors)),

@@ -145,6 +145,7 @@ def our_learner(data: DataSet) -> tuple[Learner, State]:
         "latents": 10,
         "batch": BATCH,
         "learning_rate": "auto",
+        "init": "auto",
         "decoder": "bernoulli",
         "reconstruction_weight": "auto",
         "trace": False,

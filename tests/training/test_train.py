@@ -250,9 +250,12 @@ def test_factor_vae_takes_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     from karenina.training.config import make_config
 
     data = load("blobs")
-    settings = {"seed": 0, "init": "auto", "network": "auto", "learning_rate": "auto", "decoder": "bernoulli"}
+    settings = {"seed": 0, "network": "auto", "learning_rate": "auto", "init": "auto"}
     config = make_config(
-        data, "factor_vae", FAST_DISCRIMINATOR, {**settings, **SMALL, "reconstruction_weight": 1.0, "trace": False}
+        data,
+        "factor_vae",
+        FAST_DISCRIMINATOR,
+        {**settings, **SMALL, "decoder": "bernoulli", "reconstruction_weight": 1.0, "trace": False},
     )
     noise = torch.Generator().manual_seed(0)
     learner = learners.VAELearner(config, METHODS["factor_vae"], 100, noise, torch.device("cpu"))

@@ -16,7 +16,7 @@ Layer = nn.Linear | nn.Conv2d | nn.ConvTranspose2d
 def initialise(module: nn.Module, init: str) -> None:
     """Draw the weights of every layer, in the order of the layers, from torch's global generator."""
     if init not in INITS:
-        raise ValueError(f"no init {init!r}; known: auto, {', '.join(INITS)}")
+        raise ValueError(f"no init {init!r}; known: {', '.join(INITS)}")
     if init == "torch":
         return
     for layer in module.modules():

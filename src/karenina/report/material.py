@@ -350,7 +350,7 @@ def _with_udr(
 
 def _train_command(config: Any, path: Path) -> str:
     settings = {**config.parameters, "latents": config.latents, "network": config.network, "batch": config.batch}
-    settings |= {"learning_rate": config.learning_rate, "decoder": config.decoder}
+    settings |= {"learning_rate": config.learning_rate, "init": config.init, "decoder": config.decoder}
     settings |= {"reconstruction_weight": config.reconstruction_weight} | ({"trace": "true"} if config.trace else {})
     words = " ".join(f"--set {shlex.quote(f'{key}={value}')}" for key, value in settings.items())
     start = f"karenina train {shlex.quote(config.data)} {shlex.quote(config.method)} --seed {config.seed}"

@@ -44,6 +44,7 @@ class Point:
     learning_rate: float | str
     decoder: str
     reconstruction_weight: float | str
+    init: str
     trace: bool
     parameter: str = field(default="", compare=False)
 
@@ -59,6 +60,8 @@ class Point:
 
     def _identity(self) -> dict[str, Any]:
         values = {f.name: canonical(getattr(self, f.name)) for f in fields(self) if f.compare}
+        if self.init == "torch":  # as all models did before there was a choice
+            del values["init"]
         return {**values, "parameters": {name: canonical(value) for name, value in self.parameters}}
 
     @property
@@ -147,6 +150,7 @@ class Plan:
     learning_rate: float | str = "auto"
     decoder: str = "bernoulli"
     reconstruction_weight: float | str = "auto"
+    init: str = "auto"
     trace: bool = False
     checkpoint_seconds: float = 60.0
     evaluation: Scoring = Scoring()
@@ -155,7 +159,7 @@ class Plan:
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """Seed by seed, so that an unfinished study has whole grids of the first seeds."""
-        shared = (self.batch, self.learning_rate, self.decoder, self.reconstruction_weight)
+        shared = (self.batch, self.learning_rate, self.decoder, self.reconstruction_weight, self.init)
         grid = itertools.product(self.seeds, self.data, self.methods, self.latents, self.network, self.steps)
         return tuple(
             Point(data, method, chosen, seed, latents, network, steps, *shared, self.trace, name)

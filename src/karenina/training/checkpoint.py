@@ -108,9 +108,9 @@ def save_checkpoint(path: Path, config: Config, learner: Learner, state: State, 
 def load_checkpoint(path: Path, config: Config, learner: Learner, state: State) -> None:
     """Bring learner and state to where the checkpoint was. On BadFile they must not be used any more."""
     tensors, about = read_tensors(path)
-    if about.get("config") != json.loads(json.dumps(config.to_json())):
-        raise BadFile(f"{path} belongs to another run")
     try:
+        if Config.from_json(about.get("config")) != config:
+            raise BadFile(f"{path} belongs to another run")
         for name, module in learner.modules.items():
             load_weights(module, _within(tensors, f"module/{name}/"), path)
         for name, optimiser in learner.optimisers.items():

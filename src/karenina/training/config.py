@@ -72,7 +72,7 @@ class Config:
 
 def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings every method has, in range; a ValueError names the one that is not."""
-    for name, known in (("decoder", tuple(DECODERS)), ("network", tuple(NETWORKS)), ("init", tuple(INITS))):
+    for name, known in (("decoder", tuple(DECODERS)), ("network", tuple(NETWORKS)), ("init", INITS)):
         if values[name] not in known:
             raise ValueError(f"no {name} {shown(values[name])}; known: {', '.join(known)}")
     if not isinstance(values["trace"], bool):
@@ -98,10 +98,12 @@ def make_config(
         raise ValueError(f"{name} has its own decoder ({described.fixed['decoder']}): leave decoder out")
     values |= described.fixed  # a study names one network for all its methods
     values["network"] = resolve(values["network"], shape)
-    if values["learning_rate"] == "auto":
-        values["learning_rate"] = NETWORKS[values["network"]].learning_rate
     if values["init"] == "auto":
-        values["init"] = "torch"
+        values["init"] = NETWORKS[values["network"]].init
+    if values["learning_rate"] == "auto":
+        chosen, steps = NETWORKS[values["network"]], integer("steps", values["steps"], 1)
+        # A critic and a generator that chase each other need small steps, however few there are.
+        values["learning_rate"] = chosen.rate(steps, values["init"]) if described.objective else chosen.learning_rate
     if values["reconstruction_weight"] == "auto":
         # So that a strength means what it means at the papers' 64x64 pixels.
         values["reconstruction_weight"] = 64 * 64 / (shape[1] * shape[2])

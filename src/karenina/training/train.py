@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,15 +61,19 @@ def train(
     method of your own (see karenina.training.methods). `parameters` are the method's, such as beta=4.
     steps: updates, each from `batch` images drawn with replacement (pca: from as many images, at most 10,000).
     network: see karenina.models.networks.NETWORKS; "auto" takes conv64, conv32 or mlp, by image size.
-    learning_rate: "auto" is 1e-4, the papers' value, and 1e-3 for mlp and linear.
+    learning_rate: "auto" is 1e-3 for mlp and linear and 1e-4, the papers' value, for the others, but for conv64 and
+    conv32 with init "he" 10 / steps, from 1e-4 to 1e-3, so that a short run gives a useful model.
+    init: initial weights, torch, glorot (as in Locatello et al., 2019) or he; "auto" is he for networks with
+    convolutions and torch for the others (see docs/methods.md).
     reconstruction_weight: factor of -log p(x|z); "auto" is 64 * 64 / (height * width), which is 1 at the papers' size.
     trace: record what the dynamics score needs: activations of the first decoder layer for 200 images at 30 moments.
     checkpoint_seconds: a run with `out` can lose this much work when killed. What it ends with is the same to the byte.
     A checkpoint that was damaged is noticed, and the run resumes from the one before it.
     progress: called with a Progress about 200 times or more.
 
-    The same call again returns the finished run at once. A directory with another config is a ValueError, as is a run
-    that diverges (TrainingDiverged, recorded in run.json).
+    The same call again returns the finished run at once; what was "auto" stays what it was when the run began, also
+    where "auto" meant something else then. A directory with another config is a ValueError, as is a run that diverges
+    (TrainingDiverged, recorded in run.json).
     """
     data = as_data(data)
     settings = {
@@ -100,6 +105,7 @@ def train(
     except (FileExistsError, NotADirectoryError):
         raise ValueError(f"{path} is not a directory, nor can it be made one: a file is in the way") from None
     with _alone(path):
+        config = _as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
         done = _look_back(path, config)
         for leftover in leftovers(path):
             leftover.unlink()
@@ -187,6 +193,14 @@ def _saver(path: Path | None, config: Config, learner: Learner, state: State, se
         saved = time.monotonic()
 
     return save
+
+
+def _as_begun(path: Path, config: Config, free: list[str]) -> Config:
+    """The config of the run in `path` if it differs from ours in nothing but the settings that are `free`, or ours."""
+    if not (path / "run.json").exists():
+        return config
+    begun = read_about(path)["config"]
+    return begun if begun == replace(config, **{name: getattr(begun, name) for name in free}) else config
 
 
 def _look_back(path: Path, config: Config) -> Run | None:
