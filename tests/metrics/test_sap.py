@@ -99,6 +99,18 @@ def test_trees_are_those_of_scikit_learn(classes):
             np.testing.assert_array_equal(answer[np.searchsorted(thresholds, single)], fit.predict(single[:, None]))
 
 
+def test_trees_do_not_split_between_rounding_errors():
+    label = np.random.default_rng(0).integers(40, size=1200)
+    code = np.cos(label * 2 * np.pi / 40)
+    cosine = np.round(code, 9)
+    for ours, exact in zip(tree_levels(code, label, 40, 9), tree_levels(cosine, label, 40, 9)):
+        np.testing.assert_array_equal(ours[1], exact[1])
+    below = np.nextafter(1.0, 2.0)
+    pair = np.array([below, np.nextafter(below, 2.0)])  # the middle rounds up
+    thresholds, answer = tree_levels(np.tile(pair, 20), np.tile([0, 1], 20), 2, 1)[0]
+    np.testing.assert_array_equal(answer[np.searchsorted(thresholds, pair)], [0, 1])
+
+
 def test_tree_scores_unseen_rows_in_balance():
     codes, factors = some(n=2000)
     found = sap(codes[:1000], factors[:1000], classifier="tree", test_codes=codes[1000:], test_factors=factors[1000:])
