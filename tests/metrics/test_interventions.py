@@ -100,6 +100,18 @@ def test_logistic_regression_agrees_with_scikit_learn():
     assert float(ours) == pytest.approx(theirs.score(feature[3000:], label[3000:]), abs=1e-3)
 
 
+def test_two_factors_are_told_apart_by_scikit_learns_regression():
+    v = grid(sizes=(3, 4))
+    codes = (v + 2 * np.random.default_rng(3).normal(size=v.shape)) * [0.02, 0.2]  # where the penalty tells
+    ours = z_diff(codes, v, standardise=False, train=300, evaluate=3000, seed=5)
+    draws = np.random.default_rng(5)
+    label = draws.integers(2, size=3300)
+    feature = Table.of(codes, v).differences(label, 64, draws)
+    theirs = LogisticRegression(tol=1e-10, max_iter=2000).fit(feature[:300], label[:300])
+    assert 0.6 < float(ours) < 0.99
+    assert float(ours) == pytest.approx(theirs.score(feature[300:], label[300:]), abs=1e-9)
+
+
 def test_pairs_share_the_value_and_are_different_rows():
     v = grid(n=60)
     codes = np.column_stack([v, np.arange(60) * 1000.0])
