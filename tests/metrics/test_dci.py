@@ -16,6 +16,7 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LassoCV
 
 from karenina.metrics import _lasso
+from karenina.metrics._columns import standardised
 from karenina.metrics._ensembles import Sorted, boost, forest
 from karenina.metrics.dci import dci, dci_from_importance
 
@@ -90,6 +91,34 @@ def test_lasso_is_lassocv(n, d, k, folds):
     scaled = _lasso.fit(x, y, folds=folds, scale="standard")
     apart = _lasso.fit((x - mean) / deviation, (y - y.mean(axis=0)) / y.std(axis=0), folds=folds)
     np.testing.assert_allclose(scaled.weights, apart.weights, atol=1e-9)
+
+
+def violation(x, y, fit):
+    """How far the weights are from optimal, in units of the penalty: the largest breach of the subgradient's bounds."""
+    x, y = (a - a.mean(axis=0) for a in (x, y))
+    pull = x.T @ (y - x @ fit.weights) / len(x)
+    on = fit.weights != 0
+    return (np.where(on, np.abs(pull - fit.alpha * np.sign(fit.weights)), np.abs(pull) - fit.alpha) / fit.alpha).max()
+
+
+@pytest.mark.parametrize("factors", [2, 4, 6, 10])
+def test_lasso_of_a_singular_design_is_optimal(factors):
+    v = standardised(np.random.default_rng(factors).uniform(size=(10_000, factors)))
+    # columns with signs in turn add up to 0 (Carbonneau et al., 5.3, at 0.5)
+    mixed = standardised(0.5 * v + 0.5 * np.roll(v, 1, axis=1))
+    for x in (mixed, np.column_stack([v, v, mixed, np.ones(len(v))])):
+        assert violation(x, v, _lasso.fit(x, v)) < 1e-8
+        assert violation(x, v, _lasso.fit(x, v, alphas=[1e-4])) < 1e-8
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(3, 40), st.integers(0, 10**6))
+def test_lasso_of_dependent_inputs_is_optimal(rank, d, n, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, rank)) @ rng.integers(-1, 2, size=(rank, d))
+    y = x @ rng.normal(size=(d, 2)) + rng.normal(size=(n, 2))
+    for alpha in (0.3, 1e-3):
+        assert violation(x, y, _lasso.fit(x, y, alphas=[alpha], folds=2)) < 1e-8
 
 
 def test_lasso_with_given_penalties_and_collinear_codes():
