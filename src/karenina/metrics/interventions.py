@@ -24,6 +24,7 @@ def z_diff(
     factors: ArrayLike,
     *,
     batch: int = 64,
+    per_pair: bool = True,
     train: int = 10_000,
     evaluate: int = 5_000,
     factor_bins: int = 10,
@@ -35,10 +36,12 @@ def z_diff(
 ) -> Result:
     """Can a linear classifier tell which factor two batches share? (BetaVAE score; modularity.)
 
-    A point: a factor i drawn uniformly; `batch` pairs of different rows, each pair sharing a value of i drawn uniformly
-    from the values that occur twice or more; the feature is the mean of |z1 - z2| over the pairs. Logistic regression
-    (scikit-learn's, C = 1) predicts i from `train` points; the value is its accuracy on `evaluate` points, from about
-    1/k (chance) to 1. `rescale` maps it by (a - 1/k) / (1 - 1/k), so that chance is about 0.
+    A point: a factor i drawn uniformly; `batch` pairs of different rows, the rows of a pair sharing a value of i drawn
+    uniformly from the values that occur twice or more, for every pair anew (Higgins et al.; Carbonneau et al.) or with
+    `per_pair=False` once for the batch (Locatello et al. and Duan et al., by their texts); the feature is the mean of
+    |z1 - z2| over the pairs. Logistic regression (scikit-learn's, C = 1) predicts i from `train` points; the value is
+    its accuracy on `evaluate` points, from about 1/k (chance) to 1. `rescale` maps it by (a - 1/k) / (1 - 1/k), so that
+    chance is about 0.
 
     codes: (n, d). factors: (n, k); continuous ones are cut into `factor_bins` bins of equal width. `sampler` replaces
     the table by a simulator: it is called with rows of factors (m, k as given) and returns their codes (m, d).
@@ -49,7 +52,8 @@ def z_diff(
     On raw codes (`standardise=False`, both releases) the ridge penalty makes the score depend on their scale: codes
     times 0.01 fall from 1 to chance. Cost: O((train + evaluate) batch d), about 0.1 s.
 
-    locatello: standardise=False. carbonneau: batch=200, standardise=False, rescale=True.
+    locatello: per_pair=False, standardise=False (its release draws a value for every pair). carbonneau: batch=200,
+    standardise=False, rescale=True.
     Higgins et al. 2017, section 3; review 4.2.1.
 
     >>> v = np.random.default_rng(0).integers(5, size=(2000, 3))
@@ -61,10 +65,8 @@ def z_diff(
     z = standardised(inputs.codes) if standardise else inputs.codes
     source = _source(inputs, z, factors, factor_labels(inputs, factor_bins), sampler)
     usable = _usable(source, inputs)
-    if not usable.size:
-        return _undefined(inputs)
     label = rng.integers(len(usable), size=train + evaluate)
-    feature = source.differences(usable[label], batch, rng)
+    feature = source.differences(usable[label], batch, per_pair, rng)
     w = multinomial(Design.of(feature[:train]), label[:train], len(usable), tolerance=1e-5)
     right = (feature @ w[:-1] + w[-1]).argmax(axis=1) == label
     details = {"train_accuracy": float(right[:train].mean()), "active_codes": int(inputs.live.sum())}
@@ -94,9 +96,9 @@ def z_min_variance(
     of local variance / global variance; the vote is (i, j). The majority of `train` votes gives each code its
     factor; the value is the accuracy of that table on `evaluate` votes. No active code: 0.
 
-    A code is active when it varies and its standard deviation reaches `threshold`, in the codes' own units: with a
-    threshold the score is not free of the codes' scale, so the default is 0. `replace=False` draws a batch by
-    shuffled passes over the group. Other parameters as in `z_diff`.
+    A code is active when it varies and its variance reaches `threshold`, in the codes' own units: with a threshold the
+    score is not free of the codes' scale, so the default is 0. `replace=False` draws a batch by shuffled passes over
+    the group. Other parameters as in `z_diff`.
     The result has per_factor (accuracy), matrix (k, d; the share of a factor's votes that went to each code) and
     details: train_accuracy, active_codes (the released code counts all codes), votes (d, k; train and evaluate).
 
@@ -104,8 +106,8 @@ def z_min_variance(
     5.3, Figure 5); equal-width bins of a monotone non-linear factor bring it down (review, 5.5); the estimate is good
     to about 0.03 at 10,000 rows (review, 5.7). Cost: O((train + evaluate) batch d), about 0.03 s.
 
-    locatello: threshold=0.05. carbonneau: batch=200, train=800, evaluate=800, threshold=0.02, replace=False,
-    rescale=True.
+    locatello: threshold=0.05 (its release compares the standard deviation with 0.05: threshold=0.05**2).
+    carbonneau: batch=200, train=800, evaluate=800, threshold=0.02**2, replace=False, rescale=True.
     Kim and Mnih 2018, section 4; review 4.2.2.
 
     >>> v = np.random.default_rng(0).integers(5, size=(2000, 3))
@@ -138,15 +140,15 @@ def z_max_variance(
     the vote goes to the argmax of local / global variance. Same result fields.
 
     Needs dense combinations of factors: with k factors of b values there are b^(k-1) of them. A factor for which none
-    occurs twice is left out with a warning (NaN in per_factor); if that is every factor, the value is NaN and
-    details["reason"] says why. Coarser `factor_bins` or a `sampler` help.
+    occurs twice is left out with a warning (NaN in per_factor); if that is every factor, ValueError. Coarser
+    `factor_bins` or a `sampler` help.
 
     Fails: sparse combinations bias it, down for perfect codes and up for noise (review, 5.2, Figure 4; 5.7, Figure 9:
     eight factors in ten bins), and unmeasured factors move the codes too (review, 5.6). Cost: k sorts of the rows,
     then as `z_min_variance`; about 0.05 s.
 
-    carbonneau: batch=200, train=800, evaluate=800, threshold=0.02, replace=False, rescale=True (its release takes
-    3 bins for this metric, its text 10). Not part of the study.
+    carbonneau: batch=200, train=800, evaluate=800, threshold=0.02**2, replace=False, rescale=True (its release takes
+    3 bins for this metric, its text 10). Not part of Locatello et al. (2019).
     Kim et al. 2019 (Relevance Factor VAE), section 4; review 4.2.3.
 
     >>> v = np.random.default_rng(0).integers(5, size=(2000, 3))
@@ -170,13 +172,11 @@ def _vote(
     batch, train, evaluate, threshold, replace, rescale = votes
     if threshold < 0:
         raise ValueError(f"threshold is {threshold}, expected 0 or more")
-    active = inputs.live & (inputs.codes.std(axis=0, ddof=1) >= threshold)
+    active = inputs.live & (inputs.codes.var(axis=0, ddof=1) >= threshold)
     where = np.flatnonzero(active)
     k, d = len(inputs.kept), len(active)
     source = _source(inputs, standardised(inputs.codes), factors, factor_labels(inputs, factor_bins), sampler, largest)
     usable = _usable(source, inputs)
-    if not usable.size:
-        return _undefined(inputs)
     if not where.size:
         details: dict[str, Any] = {"active_codes": 0, "train_accuracy": 0.0}
         zeros = np.zeros((k, d))
@@ -205,7 +205,7 @@ def _checked(codes: ArrayLike, factors: ArrayLike, continuous: bool | list[bool]
     for name, number in numbers.items():
         least = 2 if name in ("batch", "factor_bins") else 1
         if number != int(number) or number < least:
-            raise ValueError(f"{name} is {number}, expected a whole number of {least} or more")
+            raise ValueError(f"{name} is {number}, expected an integer of {least} or more")
     return inputs
 
 
@@ -230,16 +230,13 @@ def _source(
 
 def _usable(source: Source, inputs: Inputs) -> NDArray[np.int64]:
     usable = source.usable
+    if not usable.any():
+        held = f"no two of the {len(inputs.codes)} rows agree on what is held fixed, for any factor"
+        raise ValueError(f"{held}: use more rows, fewer factor_bins or a sampler")
     if not usable.all():
         gone = ", ".join(inputs.names[i] for i in np.flatnonzero(~usable))
         warnings.warn(f"no two rows agree on what is held fixed for: {gone}; use fewer factor_bins", stacklevel=4)
     return np.flatnonzero(usable)
-
-
-def _undefined(inputs: Inputs) -> Result:
-    nothing = np.full(len(inputs.kept), np.nan)
-    reason = "no two rows agree on what is held fixed, for any factor"
-    return Result(float("nan"), per_factor=inputs.spread(nothing), details={"reason": reason})
 
 
 def _accuracies(

@@ -48,7 +48,7 @@ _TEN = {"bins": 10, "factor_bins": 10}
 # The review's guess error is 1/6; its release and the numbers it prints have 1/12.
 _REVIEW_DCI = {"continuous": True, "folds": 10, "guess_error": 1 / 12}
 _PENALTIES = (1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1)
-_VOTES = {"batch": 200, "train": 800, "evaluate": 800, "threshold": 0.02, "replace": False, "rescale": True}
+_VOTES = {"batch": 200, "train": 800, "evaluate": 800, "threshold": 0.02**2, "replace": False, "rescale": True}
 
 METRICS: dict[str, Metric] = {
     "z_diff": Metric(
@@ -56,7 +56,7 @@ METRICS: dict[str, Metric] = {
         "intervention",
         {"value": "modularity"},
         ours={},
-        locatello={"standardise": False},
+        locatello={"per_pair": False, "standardise": False},
         carbonneau={"batch": 200, "standardise": False, "rescale": True},
         random=True,
         samples=True,
