@@ -392,6 +392,7 @@ def test_bad_inputs():
         ({"max_features": 0}, "max_features"),
         ({"alphas": (-1.0,)}, "alphas"),
         ({"test_fraction": 1.5}, "test_fraction"),
+        ({"rows": 5}, "rows is 5"),
         ({"test_codes": codes}, "both test_codes"),
         ({"test_codes": codes[:, :2], "test_factors": v}, "test_codes has shape"),
     ):

@@ -187,6 +187,7 @@ def test_bad_inputs():
         ({"in_sample": True, "test_codes": codes, "test_factors": v}, "in_sample"),
         ({"test_factors": v}, "both test_codes"),
         ({"test_codes": codes[:3], "test_factors": v}, "test_codes has shape"),
+        ({"rows": 7.5}, "rows is 7.5"),
         ({"factor_bins": 0, "continuous": True}, "bins"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -2,7 +2,7 @@
 
 All three draw batches of rows under an intervention on one factor and ask whether that factor can be told from how the
 codes spread. They make no assumption on the shape of the relation, need many rows, and do not ask for compactness: a
-factor may use several codes (review, 5.4, Table 1: 1.0 for doubled and fourfold codes).
+factor may use several codes (Carbonneau et al., 5.4, Table 1: 1.0 for doubled and fourfold codes).
 """
 
 import warnings
@@ -48,13 +48,14 @@ def z_diff(
     The result has per_factor (accuracy) and details: train_accuracy, active_codes.
 
     Assumes: independent factors, many rows per value. Fails: it says 1 where only k - 1 factors are disentangled (Kim
-    and Mnih), and for codes that mix two factors each, as two small differences name the factor (review, 5.3).
+    and Mnih), and for codes that mix two factors each, as two small differences name the factor (Carbonneau et al.,
+    5.3).
     On raw codes (`standardise=False`, both releases) the ridge penalty makes the score depend on their scale: codes
     times 0.01 fall from 1 to chance. Cost: O((train + evaluate) batch d), about 0.1 s.
 
     locatello: per_pair=False, standardise=False (its release draws a value for every pair). carbonneau: batch=200,
     standardise=False, rescale=True.
-    Higgins et al. 2017, section 3; review 4.2.1.
+    Higgins et al. 2017, section 3; Carbonneau et al. (2022), 4.2.1.
 
     >>> v = np.random.default_rng(0).integers(5, size=(2000, 3))
     >>> float(z_diff(v, v, train=500, evaluate=200))
@@ -102,13 +103,13 @@ def z_min_variance(
     The result has per_factor (accuracy), matrix (k, d; the share of a factor's votes that went to each code) and
     details: train_accuracy, active_codes (the released code counts all codes), votes (d, k; train and evaluate).
 
-    Assumes: a code that follows a factor stands still with it. Fails: scores stay high for imperfect codes (review,
-    5.3, Figure 5); equal-width bins of a monotone non-linear factor bring it down (review, 5.5); the estimate is good
-    to about 0.03 at 10,000 rows (review, 5.7). Cost: O((train + evaluate) batch d), about 0.03 s.
+    Assumes: a code that follows a factor stands still with it. Fails (Carbonneau et al.): scores stay high for
+    imperfect codes (5.3, Figure 5); equal-width bins of a monotone non-linear factor bring it down (5.5); the estimate
+    is good to about 0.03 at 10,000 rows (5.7). Cost: O((train + evaluate) batch d), about 0.03 s.
 
     locatello: threshold=0.05 (its release compares the standard deviation with 0.05: threshold=0.05**2).
     carbonneau: batch=200, train=800, evaluate=800, threshold=0.02**2, replace=False, rescale=True.
-    Kim and Mnih 2018, section 4; review 4.2.2.
+    Kim and Mnih 2018, section 4; Carbonneau et al. (2022), 4.2.2.
 
     >>> v = np.random.default_rng(0).integers(5, size=(2000, 3))
     >>> float(z_min_variance(v, v, train=500, evaluate=200))
@@ -143,13 +144,13 @@ def z_max_variance(
     occurs twice is left out with a warning (NaN in per_factor); if that is every factor, ValueError. Coarser
     `factor_bins` or a `sampler` help.
 
-    Fails: sparse combinations bias it, down for perfect codes and up for noise (review, 5.2, Figure 4; 5.7, Figure 9:
-    eight factors in ten bins), and unmeasured factors move the codes too (review, 5.6). Cost: k sorts of the rows,
+    Fails (Carbonneau et al.): sparse combinations bias it, down for perfect codes and up for noise (5.2, Figure 4; 5.7,
+    Figure 9: eight factors in ten bins), and unmeasured factors move the codes too (5.6). Cost: k sorts of the rows,
     then as `z_min_variance`; about 0.05 s.
 
     carbonneau: batch=200, train=800, evaluate=800, threshold=0.02**2, replace=False, rescale=True (its release takes
     3 bins for this metric, its text 10). Not part of Locatello et al. (2019).
-    Kim et al. 2019 (Relevance Factor VAE), section 4; review 4.2.3.
+    Kim et al. 2019 (Relevance Factor VAE), section 4; Carbonneau et al. (2022), 4.2.3.
 
     >>> v = np.random.default_rng(0).integers(5, size=(2000, 3))
     >>> float(z_max_variance(v, v, train=500, evaluate=200))
