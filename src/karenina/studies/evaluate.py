@@ -16,6 +16,7 @@ from karenina.metrics.label_free import (
     gaussian_wasserstein_correlation,
     mutual_information,
 )
+from karenina.metrics.registry import METRICS
 from karenina.metrics.table import Row, Table
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def evaluate(
     """Encode `rows` random images once and score them. data: by default the set that the run was trained on.
 
     metrics: as in `karenina.score`; (): none, only what needs no labels. tasks: also downstream prediction and
-    fairness, tested on half as many images again.
+    fairness. These, and the predictors of protocol "locatello", are tested on half as many images again.
 
     The intervention metrics draw from the whole encoded grid where it has at most 20,000 images, so that they see every
     combination of factors; otherwise from the table of encoded rows.
@@ -97,6 +98,12 @@ def evaluate(
     if data.labelled and metrics != ():
         continuous = [size is None for size in data.factor_sizes]
         sampler = _grid_sampler(run, data)
+        # Locatello et al. (2019), appendix C: predictors are trained on 10,000 rows and tested on 5,000 others.
+        apart = protocol == "locatello" and any(METRICS[name].tests for name in scoring.select(metrics, protocol))
+        other = None
+        if tasks or apart:
+            unseen, truth = inputs(data, rows // 2, seed + 1)
+            other = run.encode(unseen)[0], truth
         table = scoring.score(
             mean,
             factors,
@@ -107,10 +114,10 @@ def evaluate(
             factor_names=data.factor_names,
             continuous=continuous,
             sampler=sampler,
+            test=other if apart else None,
         )
         if tasks:
-            unseen, truth = inputs(data, rows // 2, seed + 1)
-            table = with_tasks(table, mean, factors, continuous, seed, sampler, (run.encode(unseen)[0], truth))
+            table = with_tasks(table, mean, factors, continuous, seed, sampler, other)
     return Evaluation(table, mean, logvar, factors, kl, label_free)
 
 
