@@ -15,7 +15,7 @@ from karenina.models.discriminator import Discriminator
 from karenina.models.fast import UpConv
 from karenina.models.initialisation import INITS, initialise
 from karenina.models.networks import NETWORKS, build
-from karenina.training import Progress, open, train
+from karenina.training import METHODS, Progress, open, train
 from karenina.training.checkpoint import read_tensors
 from karenina.training.config import make_config
 from karenina.training.learners import make_learner, network_of
@@ -99,7 +99,11 @@ def test_the_discriminator_begins_alike() -> None:
     data, cpu = load("blobs"), torch.device("cpu")
     small = {"discriminator_layers": 2, "discriminator_units": 8}
     learner = make_learner(
-        make_config(data, "factor_vae", small, {**SETTINGS, "init": "glorot"}), "factor_vae", 1, torch.Generator(), cpu
+        make_config(data, "factor_vae", small, {**SETTINGS, "init": "glorot"}),
+        METHODS["factor_vae"],
+        1,
+        torch.Generator(),
+        cpu,
     )
     discriminator = learner.modules["discriminator"]
     assert isinstance(discriminator, Discriminator)
