@@ -208,14 +208,14 @@ def score(
         table = score_arrays(codes, factors, names, protocol, repeats, seed, factor_names=factor_names, tasks=tasks)
     if csv is not None:
         table.to_csv(csv)
-    if plot is not None:
-        from karenina.metrics.plots import plot_scores
-
-        plot_scores(table, plot)
     if as_json:
         print(table.to_json())
     else:
         console().print(table)
+    if plot is not None:
+        from karenina.metrics.plots import plot_scores
+
+        plot_scores(table, plot)
 
 
 @app.command()
