@@ -1,10 +1,12 @@
-"""What several modules of commands share. Rich is imported on use, so that `karenina --help` answers at once."""
+"""What several modules of commands share."""
 
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from karenina._console import plain_console
 
 DataDir = Annotated[
     Path | None,
@@ -16,6 +18,4 @@ OwnData = Annotated[Path | None, typer.Option("--data", help="What the runs were
 
 def console() -> Any:
     """A console that does not cut tables at 80 columns when the output is a file or a pipe."""
-    from rich.console import Console
-
-    return Console() if sys.stdout.isatty() else Console(width=160)
+    return plain_console() if sys.stdout.isatty() else plain_console(width=160)

@@ -60,7 +60,7 @@ def data_list(data_dir: DataDir = None) -> None:
 def data_show(
     name: Annotated[str, typer.Argument(help=DATA_HELP)],
     out: Annotated[Path | None, typer.Option(help="Where to write the picture; default NAME.png.")] = None,
-    columns: Annotated[int, typer.Option(min=2, max=40, help="Pictures a row.")] = 10,
+    columns: Annotated[int, typer.Option(min=2, max=40, help="Pictures per row.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of what is left to chance.")] = 0,
     data_dir: DataDir = None,
 ) -> None:
@@ -96,7 +96,7 @@ def data_get(
     if data_dir is None:
         raise ValueError("say where the files should go: --data-dir DIR, or set KARENINA_DATA")
     columns = [
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
@@ -118,9 +118,7 @@ def data_get(
 def train(
     data: Annotated[str, typer.Argument(help=DATA_HELP)],
     method: Annotated[str, typer.Argument(help="vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, ...")],
-    out: Annotated[
-        str, typer.Option(metavar="DIR", help="Directory of the run; the same command again resumes where it was.")
-    ],
+    out: Annotated[str, typer.Option(metavar="DIR", help="Directory of the run; the same command again resumes it.")],
     seed: Annotated[int, typer.Option(help="Decides everything that is left to chance.")] = 0,
     steps: Annotated[int, typer.Option(help="Updates.")] = 10_000,
     settings: Annotated[
@@ -136,7 +134,7 @@ def train(
     from karenina.training import train as train_run
 
     given = _settings(settings or [])
-    columns = [TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()]
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()]
     with Progress(*columns, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(method, total=steps)
         said = 0
@@ -217,14 +215,14 @@ def score(
         table = score_arrays(codes, factors, names, protocol, repeats, seed, factor_names=factor_names, tasks=tasks)
     if csv is not None:
         table.to_csv(csv)
-    if plot is not None:
-        from karenina.metrics.plots import plot_scores
-
-        plot_scores(table, plot)
     if as_json:
         print(table.to_json())
     else:
         console().print(table)
+    if plot is not None:
+        from karenina.metrics.plots import plot_scores
+
+        plot_scores(table, plot)
 
 
 @app.command()
@@ -253,15 +251,14 @@ def rank(
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("rank", "run", "setting", "seed", "score", "interval", "informative"):
-        table.add_column(heading, justify="left" if heading in ("run", "setting") else "right")
+        table.add_column(heading, justify="left" if heading in ("run", "setting") else "right", overflow="fold")
     for row in ranking.frame.itertuples():
         interval = f"{row.low:.3f} .. {row.high:.3f}" if row.low == row.low else "-"
         cells = (row.rank, row.run, row.setting, row.seed, f"{row.score:.3f}", interval, row.informative)
         table.add_row(*map(str, cells))
-    screen = console()
-    screen.print(table)
+    console().print(table)
     for latents, name in ranking.best_per_informative.items():
-        screen.print(f"best with {latents} informative latents: {name}", highlight=False)
+        print(f"best with {latents} informative latents: {name}")
 
 
 for command in (report, show, compare, demo, audit):

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from karenina._figures import Figure
 from karenina.report import decoder
 from karenina.report.details import SHOWN, mosaic
 from karenina.report.figures import Section, keep

@@ -7,9 +7,9 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from karenina._figures import Figure
 from karenina.report.details import inputs_of, told, walk
 from karenina.report.material import Inputs, Material
 from karenina.training.pictures import prior_span

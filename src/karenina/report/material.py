@@ -124,12 +124,11 @@ class Material:
 
     def extra(self, name: str) -> pd.DataFrame | None:
         """Another table of the study, such as its pairs; None where there is none."""
-        from karenina.studies.table import read_parquet
+        from karenina.studies._analyse import extra_table
 
         if name == "pairs":
             return self.pairs
-        file = self.study / f"{name}.parquet" if self.study is not None else None
-        return read_parquet(file).to_pandas() if file is not None and file.exists() else None
+        return extra_table(self.study, name) if self.study is not None else None
 
     def note(self, problem: str) -> None:
         """Something that a picture or an analysis lacks; said once at the end of the page."""

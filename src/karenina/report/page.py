@@ -185,8 +185,12 @@ def _page(
 def _subtitle(material: Material) -> str:
     about = material.about
     counts = [(len(about), "model"), (about["seed"].nunique(), "seed"), (about["setting"].nunique(), "setting")]
-    words = [f"{n} {name}{'s' if n != 1 else ''}" for n, name in counts]
+    words = [_count(number, name) for number, name in counts]
     return f"{', '.join(words)}; {', '.join(sorted(set(about['method'])))} on {', '.join(sorted(set(about['data'])))}"
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'s' if number != 1 else ''}"
 
 
 def _models_sentence(models: int, shown: dict[str, dict[str, Any]]) -> str:
@@ -202,7 +206,8 @@ def _models_sentence(models: int, shown: dict[str, dict[str, Any]]) -> str:
 
 def _how(material: Material) -> list[str]:
     about = material.about
-    names = ", ".join(f"{name} ({part['words'].nunique()} settings)" for name, part in about.groupby("method"))
+    settings = about.groupby("method")["words"].nunique()
+    names = ", ".join(f"{name} ({_count(number, 'setting')})" for name, number in settings.items())
     seeds = sorted(int(seed) for seed in about["seed"].unique())
     listed = ", ".join(map(str, seeds[:20])) + (", ..." if len(seeds) > 20 else "")
     steps = ", ".join(f"{n:,}" for n in sorted(about["steps"].unique()))

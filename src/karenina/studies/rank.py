@@ -190,7 +190,7 @@ def _single(by: str, run: "Run", evaluation: Evaluation, kl_threshold: float) ->
 
 def plot_pairs(ranking: RunRanking, path: str | os.PathLike[str]) -> None:
     """Draw the similarity matrices of the best and the worst pair."""
-    from matplotlib.figure import Figure
+    from karenina._figures import Figure
 
     if not ranking.pairs:
         raise ValueError(f"ranking by {ranking.by} compares no pairs, so there are no similarity matrices to draw")

@@ -81,7 +81,7 @@ def traverse(
 
 def save_reconstructions(run: "Run", images: ArrayLike, path: str | os.PathLike[str]) -> None:
     """Images above, what the model makes of them below."""
-    from matplotlib.figure import Figure
+    from karenina._figures import Figure
 
     given = np.asarray(images)
     shown = given / 255 if given.dtype == np.uint8 else given
@@ -103,7 +103,7 @@ def _show(axis: Any, image: NDArray[Any], alpha: float = 1.0) -> None:
 
 
 def _save_rows(traversal: Traversal, path: str | os.PathLike[str]) -> None:
-    from matplotlib.figure import Figure
+    from karenina._figures import Figure
 
     latents, steps = traversal.images.shape[:2]
     figure = Figure(figsize=(1.5 + 0.7 * steps, 0.4 + 0.7 * latents), dpi=110)
