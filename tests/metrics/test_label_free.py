@@ -120,6 +120,16 @@ def test_invariance(seed, scale, data):
     assert float(normalised(scale * moved)) == pytest.approx(float(normalised(codes)), abs=1e-9)
 
 
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("binning", ["width", "quantile"])
+def test_the_sign_of_a_code_with_values_on_edges_does_not_matter(binning, full):
+    rows = np.indices((11, 11)).reshape(2, -1).T if full else np.random.default_rng(0).integers(11, size=(300, 2))
+    codes = rows @ [[1, 1, 1, 0], [-1, 0, 1, 1]]
+    plain = mutual_information(codes, bins=10, binning=binning).details["pairwise"]
+    turned = mutual_information(codes * [-1, 1, -1, 1], bins=10, binning=binning).details["pairwise"]
+    np.testing.assert_allclose(turned, plain, atol=1e-12)
+
+
 def test_huge_and_tiny_codes():
     codes = gaussian(np.array([[1, 0.5], [0.5, 2]]))
     for scale in (1e-200, 1e200):

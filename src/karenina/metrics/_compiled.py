@@ -6,8 +6,9 @@ Plain loops instead of array expressions: they compile in a fraction of the time
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from karenina._compile import njit
 
 Array = NDArray[Any]
 

@@ -8,8 +8,9 @@ sorted again and every threshold is seen.
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from karenina._compile import njit
 
 Array = NDArray[Any]
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics._histograms import Binning, Estimator, count, discretise, information
+from karenina.metrics._histograms import Binning, Estimator, both_ways, count, information
 from karenina.metrics._inputs import as_matrix
 from karenina.metrics._neighbours import pair_information
 from karenina.metrics._result import Result
@@ -106,8 +106,8 @@ def mutual_information(
             for j in range(i):
                 found[i, j] = found[j, i] = pair_information(given[:, live[i]], given[:, live[j]], neighbours)
     elif estimator in ("plugin", "miller-madow", "jackknife"):
-        cells = discretise(given[:, live], bins, binning)
-        found = information(count(cells, cells), estimator)
+        ways = both_ways(given[:, live], bins, binning)
+        found = np.mean([information(count(cells, *ways), estimator) for cells in ways], axis=0)
     else:
         raise ValueError(f"estimator must be plugin, miller-madow, jackknife or knn, got {estimator!r}")
     np.fill_diagonal(found, np.nan)
