@@ -4,10 +4,12 @@ import errno
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -228,6 +230,46 @@ def test_a_full_disk_stops_the_study_and_blames_no_model(smoke, tmp_path, monkey
         patch.setattr(Pool, "run", lambda self, points, tick: iter([outcome]))
         with pytest.raises(OSError, match="no space left on the disk"):
             run(smoke, folder.path, quiet=True)
+
+
+@contextmanager
+def files_of_at_most(size):
+    """What a full disk is to the writer of a file: the first bytes are taken, then there is an error."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_codes_that_do_not_fit_the_disk_are_written_when_there_is_room(finished, smoke, tmp_path):
+    out = tmp_path / "study"
+    folder = Folder(out)
+    folder.adopt(smoke)
+    point = smoke.points[0]
+    copy(finished, out, point)
+    folder.scores(point.hash, smoke.evaluation.hash).unlink()
+    codes = (folder.run(point.hash) / "codes.npy").read_bytes()
+    with files_of_at_most(len(codes) - 1):
+        assert execute(str(out), point, smoke.evaluation, 60).status == "full"
+    assert folder.status().failed == ()
+    assert (folder.run(point.hash) / "codes.npy").read_bytes() == codes  # the old ones
+    assert execute(str(out), point, smoke.evaluation, 60).status == "done"
+
+
+def test_a_full_disk_is_seen_behind_what_a_library_makes_of_it():
+    assert task_module.is_full(OSError(errno.EDQUOT, "Disk quota exceeded"))
+    assert not task_module.is_full(OSError("12 requested and 0 written"))
+    assert not task_module.is_full(ValueError("28"))
+    try:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError:
+            raise ValueError("cannot write") from None
+    except ValueError as error:
+        seen = error
+    assert task_module.is_full(seen)
 
 
 def test_a_model_that_kills_its_worker_fails_after_two_tries(smoke, tmp_path, monkeypatch):
