@@ -272,6 +272,8 @@ def _say(message: Any, *args: Any, **kwargs: Any) -> None:
 def main() -> None:
     """Run the command line. The user's own mistakes are one line and exit code 2, never a traceback."""
     warnings.showwarning = _say  # one line, without the place in our code
+    # No Python that we start imports from the working directory: what lies there may be a stranger's.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         app()
     except (ValueError, OSError) as error:
