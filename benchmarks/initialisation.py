@@ -43,7 +43,7 @@ class Task:
 
 
 def tasks() -> dict[str, list[Task]]:
-    """The tasks of each table, the cheap ones first and seed by seed, so that tables fill evenly."""
+    """The tasks of each table."""
     blobs = [Task("blobs", "mlp", init, 1e-3, 16, 6000, seed) for seed in range(6) for init in INITS]
     sprites = [
         Task(data, "conv64", init, 1e-3, 4, 600, seed)
@@ -135,9 +135,9 @@ def tables(done: dict[Task, dict[str, Any]]) -> dict[str, str]:
 def write(made: dict[str, str]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     for name, content in made.items():
-        marks = f"<!-- table {name} -->\n", "\n<!-- end -->"
+        marks = f"<!-- table {name} -->\n", "<!-- end -->"
         pattern = re.escape(marks[0]) + ".*?" + re.escape(marks[1])
-        text, count = re.subn(pattern, lambda _, c=content, m=marks: m[0] + c + m[1], text, flags=re.DOTALL)
+        text, count = re.subn(pattern, lambda _, c=content, m=marks: f"{m[0]}{c}\n{m[1]}", text, flags=re.DOTALL)
         assert count == 1, f"{PAGE.name} has no place for the table {name!r}"
     PAGE.write_text(text, encoding="utf-8")
 
@@ -151,9 +151,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    todo = list(
-        dict.fromkeys(task for name, group in tasks().items() if arguments.only in (None, name) for task in group)
-    )
+    wanted = [task for name, group in tasks().items() if arguments.only in (None, name) for task in group]
+    todo = sorted(dict.fromkeys(wanted), key=lambda t: (t.seed, t.steps))  # so that tables fill evenly
     for task in [] if arguments.tables else todo:
         print(task.name, work(task, arguments.out), flush=True)
     every = [task for group in tasks().values() for task in group]
