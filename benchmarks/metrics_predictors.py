@@ -220,7 +220,7 @@ def gap(one, two):
     return max(abs(one.disentanglement - two.disentanglement), abs(one.completeness - two.completeness))
 
 
-VOTES = {"batch": 200, "train": 800, "evaluate": 800, "threshold": 0.02, "replace": False, "rescale": True}
+VOTES = {"batch": 200, "train": 800, "evaluate": 800, "threshold": 0.02**2, "replace": False, "rescale": True}
 TREES = {"depths": (8, 16, 32, 64, 128), "max_features": (0.2, 0.4, 0.8, 1.0)}
 LASSO = {"scale": "range", "alphas": (1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0)}
 PRINTED = {  # 0.98 is printed as 0.8, which its formula does not give

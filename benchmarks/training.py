@@ -22,6 +22,7 @@ from karenina.training import train
 from karenina.training.config import make_config
 from karenina.training.learners import Learner, make_learner
 from karenina.training.loop import State, add_to_row, to_tensor
+from karenina.training.methods import METHODS
 
 CPU = torch.device("cpu")
 BATCH = 64
@@ -144,13 +145,14 @@ def our_learner(data: DataSet) -> tuple[Learner, State]:
         "latents": 10,
         "batch": BATCH,
         "learning_rate": "auto",
+        "init": "auto",
         "decoder": "bernoulli",
         "reconstruction_weight": "auto",
         "trace": False,
     }
     config = make_config(data, "beta_vae", {"beta": 4}, settings)
     state = State(np.random.default_rng(0), torch.Generator().manual_seed(0))
-    return make_learner(config, "beta_vae", 1000, state.noise, CPU), state
+    return make_learner(config, METHODS["beta_vae"], 1000, state.noise, CPU), state
 
 
 def our_step(data: DataSet) -> Callable[[], None]:

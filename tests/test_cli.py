@@ -76,6 +76,33 @@ def test_mistakes_are_one_line_and_exit_2(words, message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("words", [["data", "show"], ["train"]], ids=" ".join)
+def test_damaged_data_of_ones_own_is_one_line_and_leaves_nothing(words, tmp_path):
+    file = tmp_path / "mine.npz"
+    np.savez_compressed(file, images=np.random.default_rng(0).integers(0, 99, (9, 16, 16), dtype=np.uint8))
+    content = file.read_bytes()
+    middle = len(content) // 2
+    rest = ["vae", "--steps", 1, "--out", "run"] if words == ["train"] else []
+    for damaged in (content[:middle], content[:middle] + b"damaged" + content[middle + 7 :], content[:-2]):
+        file.write_bytes(damaged)
+        answer = run(*words, file, *rest, cwd=tmp_path)
+        assert answer.returncode == 2
+        assert len(answer.stderr.strip().splitlines()) == 1
+        assert str(file) in answer.stderr
+        assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_run_is_scored_on_the_data_it_was_trained_on(tmp_path):
+    settings = ("--set", "network=linear", "--set", "latents=2", "--steps", 1, "--out", tmp_path / "run")
+    assert run("train", "teapots:gap=exclude", "vae", *settings).returncode == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["config"]["data"] == "teapots:gap=exclude"
+    scored = run("score", tmp_path / "run", "--metrics", "mig", "--json")
+    assert (scored.returncode, scored.stderr) == (0, "")
+    other = run("score", tmp_path / "run", "--metrics", "mig", "--json", "--data", "teapots:gap=only")
+    assert "teapots:gap=only (rendered) does not give the images that the run was trained on" in other.stderr
+    assert json.loads(other.stdout) != json.loads(scored.stdout)
+
+
 @pytest.fixture
 def codes_file(tmp_path):
     rng = np.random.default_rng(0)

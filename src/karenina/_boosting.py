@@ -6,9 +6,7 @@ equally many rows, not between all values (none is lost where a code has no more
 codes fall by another random stream. Many-class problems, which take scikit-learn minutes, take seconds.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,8 +42,10 @@ class Boosted:
 
     def decision(self, codes: Array) -> Array:
         """Raw scores (t, n) for codes (n, d)."""
+        from karenina._boosting_compiled import add_up
+
         out = np.tile(self.start[:, None], len(codes))
-        _kernels()[1](place(codes, self.edges), self.feature, self.cut, self.leaf, out)
+        add_up(place(codes, self.edges), self.feature, self.cut, self.leaf, out)
         return out
 
     def predict(self, codes: Array) -> NDArray[Any]:
@@ -85,6 +85,8 @@ def boost(codes: Array, target: NDArray[Any], classes: int, rng: np.random.Gener
     >>> boost(x, (x[:, 0] > 20).astype(int), 2, np.random.default_rng(0)).predict(np.array([[3.0], [30.0]]))
     array([0, 1])
     """
+    from karenina._boosting_compiled import grow
+
     edges = edges_of(codes)
     rows = place(codes, edges)
     bins = max(len(edge) for edge in edges) + 1
@@ -100,7 +102,6 @@ def boost(codes: Array, target: NDArray[Any], classes: int, rng: np.random.Gener
     importance = np.zeros(codes.shape[1])
     state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
     scale = RATE * ((classes - 1) / classes if classes > 2 else 1.0)
-    grow = _kernels()[0]
     for r in range(ROUNDS):
         expected = _expected(raw, classes)
         curvature = expected * (1 - expected) if classes else np.ones_like(raw)
@@ -130,120 +131,3 @@ def _expected(raw: Array, classes: int) -> Array:
     p = np.exp(raw - raw.max(axis=0))
     p /= p.sum(axis=0)
     return p
-
-
-@cache
-def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
-    """Growing one tree and adding up all trees, compiled on first use."""
-    from numba import njit
-
-    @njit(cache=True)
-    def best_split(hist, order, state):  # type: ignore[no-untyped-def]
-        """Code, bin and gain of the split that takes most squared error away; equal ones fall at random."""
-        bins = hist.shape[1]
-        total = count = 0.0
-        for b in range(bins):
-            total += hist[0, b, 0]
-            count += hist[0, b, 1]
-        feature, cut, most = -1, -1, count * 2.3e-16  # a node whose variance is rounding error stays a leaf
-        for i in range(len(order) - 1, -1, -1):
-            state[0] ^= state[0] << np.uint64(13)
-            state[0] ^= state[0] >> np.uint64(7)
-            state[0] ^= state[0] << np.uint64(17)
-            pick = int(state[0] % np.uint64(i + 1))
-            f = order[pick]
-            order[pick], order[i] = order[i], f
-            left = seen = 0.0
-            for b in range(bins - 1):
-                here = hist[f, b, 1]
-                if here == 0.0:
-                    continue
-                left += hist[f, b, 0]
-                seen += here
-                rest = count - seen
-                if rest <= 0.0:
-                    break
-                gap = left * rest - (total - left) * seen
-                gain = gap * gap / (seen * rest * count)
-                if gain > most:
-                    feature, cut, most = f, b, gain
-        return feature, cut, most
-
-    @njit(cache=True)
-    def gather(rows, index, residual, hist):  # type: ignore[no-untyped-def]
-        hist[:] = 0.0
-        for row in index:
-            value = residual[row]
-            for f in range(rows.shape[1]):
-                hist[f, rows[row, f], 0] += value
-                hist[f, rows[row, f], 1] += 1.0
-
-    @njit(cache=True)
-    def partition(rows, f, b, index, spare):  # type: ignore[no-untyped-def]
-        """Put the rows with bin <= b first, both sides in their old order, and say how many they are."""
-        kept = moved = 0
-        for i in range(len(index)):
-            row = index[i]
-            if rows[row, f] <= b:
-                index[kept] = row
-                kept += 1
-            else:
-                spare[moved] = row
-                moved += 1
-        index[kept:] = spare[:moved]
-        return kept
-
-    @njit(cache=True)
-    def grow(rows, counts, residual, curvature, scale, raw, feature, cut, leaf, importance, state):  # type: ignore[no-untyped-def]
-        """Grow a tree into feature, cut and leaf; add its leaf values to raw and its gains to importance."""
-        n, d = rows.shape
-        bounds = np.zeros((len(leaf), 2), np.int64)
-        bounds[0, 1] = n
-        index = np.arange(n)
-        spare = np.empty(n, np.int64)
-        order = np.arange(d)
-        hists = np.empty((len(leaf) // 2, d, counts.shape[1], 2))
-        hists[0, :, :, 0] = 0.0
-        hists[0, :, :, 1] = counts
-        for row in range(n):
-            for f in range(d):
-                hists[0, f, rows[row, f], 0] += residual[row]
-        for node in range(len(leaf)):
-            low, high = bounds[node]
-            if low == high:
-                continue
-            if node < len(hists):
-                f, b, gain = best_split(hists[node], order, state)
-                if f >= 0:
-                    feature[node], cut[node] = f, b
-                    importance[f] += gain
-                    middle = low + partition(rows, f, b, index[low:high], spare)
-                    one, two = 2 * node + 1, 2 * node + 2
-                    bounds[one, 0], bounds[one, 1] = low, middle
-                    bounds[two, 0], bounds[two, 1] = middle, high
-                    if two < len(hists):  # count the smaller child; the larger is the difference
-                        small, large = (one, two) if middle - low <= high - middle else (two, one)
-                        gather(rows, index[bounds[small, 0] : bounds[small, 1]], residual, hists[small])
-                        hists[large] = hists[node] - hists[small]
-                    continue
-            top = under = 0.0
-            for row in index[low:high]:
-                top += residual[row]
-                under += curvature[row]
-            if abs(under) > 1e-150:
-                leaf[node] = scale * top / under
-            for row in index[low:high]:
-                raw[row] += leaf[node]
-
-    @njit(cache=True)
-    def add_up(rows, feature, cut, leaf, out):  # type: ignore[no-untyped-def]
-        rounds, trees, _ = feature.shape
-        for t in range(trees):
-            for r in range(rounds):
-                for row in range(len(rows)):
-                    node = 0
-                    while feature[r, t, node] >= 0:
-                        node = 2 * node + (1 if rows[row, feature[r, t, node]] <= cut[r, t, node] else 2)
-                    out[t, row] += leaf[r, t, node]
-
-    return grow, add_up

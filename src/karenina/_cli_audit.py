@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from karenina._cli_common import console
+from karenina._console import plain_console
 
 
 def audit(
@@ -30,15 +31,14 @@ def audit(
         int | None, typer.Option(min=1, help="Processes; default: one for each core.", show_default=False)
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for scores, tables and curves; a stopped audit goes on there.")
+        Path, typer.Option(help="Folder for scores, tables and curves; a stopped audit resumes there.")
     ] = Path("audit"),
 ) -> None:
     """Put metrics, also your own, through experiments whose right answer is known.
 
-    Writes curves, Table 1 of the review (codes that are modular but not compact) and its Table 2, computed: every tick
-    with its number and its rule.
+    Writes curves, Table 1 of Carbonneau et al. (2022) (codes that are modular but not compact) and its Table 2,
+    computed: every tick with its number and its rule.
     """
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from karenina.audit import characteristics, rules, run, table_1, write
@@ -51,7 +51,7 @@ def audit(
         for word, name in zip(words, names)
     }
     columns = (TextColumn("audit"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+    with Progress(*columns, console=plain_console(file=sys.stderr), transient=True) as bar:
         task = bar.add_task("audit", total=None)
         try:
             found = run(
@@ -67,7 +67,7 @@ def audit(
                 progress=lambda done, total: bar.update(task, completed=done, total=total),
             )
         except KeyboardInterrupt:
-            print("karenina: stopped; the same command goes on from here", file=sys.stderr)
+            print("karenina: stopped; the same command resumes it", file=sys.stderr)
             raise typer.Exit(130) from None
     written = write(found, out)
     screen, cases = console(), table_1(found)
@@ -76,7 +76,7 @@ def audit(
     for name in dict.fromkeys(row[0] for row in found.rows):
         if "redundancy" in found.about["experiments"]:
             own_cases = flat(cases.loc[[name]]).drop(columns="protocol")
-            title = f"{name}: modular, not compact (Table 1 of the review)"
+            title = f"{name}: modular, not compact (Table 1 of Carbonneau et al., 2022)"
             _print(screen, title, own_cases.to_numpy(), list(own_cases))
         lines = [
             [*row[1:], *(cells[title].short() for title in titles)] for row, cells in answers.items() if row[0] == name
@@ -84,22 +84,19 @@ def audit(
         _print(screen, f"{name}: characteristics (Table 2, and failures)", lines, ["metric", "property", *titles])
     failed = found.failures()
     for row in failed.drop_duplicates(["protocol", "metric", "note"]).itertuples():
-        screen.print(
-            f"no score: {row.metric} in {row.experiment} at {row.value}: {row.note}", highlight=False, markup=False
-        )
+        screen.print(f"no score: {row.metric} in {row.experiment} at {row.value}: {row.note}", highlight=False)
     print(f"The rules, and the number behind every tick: {written[0]}")
     for path in written[1:]:
         print(f"wrote {path}")
 
 
 def _print(screen: Any, title: str, lines: Any, headings: list[str]) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=title, box=None, pad_edge=False, header_style="bold", title_justify="left")
     for heading in headings:
         table.add_column(heading)
     for line in lines:
-        table.add_row(*map(escape, line))
+        table.add_row(*line)
     screen.print(table)
     screen.print()

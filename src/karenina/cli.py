@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from karenina._cli_audit import audit
-from karenina._cli_common import DataDir, OwnData, console
+from karenina._cli_common import DATA_HELP, DataDir, OwnData, console
 from karenina._cli_report import compare, demo, report, show
 from karenina._cli_study import study_app
 from karenina._informative import INFORMATIVE_KL
@@ -59,18 +59,19 @@ def data_list(data_dir: DataDir = None) -> None:
 
 @data_app.command("show")
 def data_show(
-    name: Annotated[str, typer.Argument(help="A data set's name, or a folder, .npz or .h5 of your own.")],
+    name: Annotated[str, typer.Argument(help=DATA_HELP)],
     out: Annotated[Path | None, typer.Option(help="Where to write the picture; default NAME.png.")] = None,
-    columns: Annotated[int, typer.Option(min=2, max=40, help="Pictures a row.")] = 10,
+    columns: Annotated[int, typer.Option(min=2, max=40, help="Pictures per row.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of what is left to chance.")] = 0,
     data_dir: DataDir = None,
 ) -> None:
     """Draw one row per factor: that factor varied, the others fixed."""
     from karenina.data import load
+    from karenina.data.naming import split_name
     from karenina.data.sheet import draw_sheet
 
     data = load(name, data_dir=data_dir)
-    out = out or Path(f"{data.name}.png")
+    out = out or Path(f"{split_name(data.name)[0]}.png")
     draw_sheet(data, out, columns=columns, seed=seed)
     print(repr(data)[1:-1])
     print(f"wrote {out}")
@@ -96,7 +97,7 @@ def data_get(
     if data_dir is None:
         raise ValueError("say where the files should go: --data-dir DIR, or set KARENINA_DATA")
     columns = [
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
@@ -116,9 +117,9 @@ def data_get(
 
 @app.command()
 def train(
-    data: Annotated[str, typer.Argument(help="A data set's name, or a folder, .npz or .h5 of your own.")],
+    data: Annotated[str, typer.Argument(help=DATA_HELP)],
     method: Annotated[str, typer.Argument(help="vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, ...")],
-    out: Annotated[Path, typer.Option(help="Directory of the run; the same command again goes on where it was.")],
+    out: Annotated[str, typer.Option(metavar="DIR", help="Directory of the run; the same command again resumes it.")],
     seed: Annotated[int, typer.Option(help="Decides everything that is left to chance.")] = 0,
     steps: Annotated[int, typer.Option(help="Updates.")] = 10_000,
     settings: Annotated[
@@ -134,7 +135,7 @@ def train(
     from karenina.training import train as train_run
 
     given = _settings(settings or [])
-    columns = [TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()]
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()]
     with Progress(*columns, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(method, total=steps)
         said = 0
@@ -154,20 +155,27 @@ def train(
     print(f"{repr(run)[1:-1]} -> {out}")
 
 
+# What `train` has words of its own for.
+_NOT_SET = {"data": "DATA", "method": "METHOD", "seed": "--seed", "steps": "--steps", "out": "--out"}
+
+
 def _settings(words: list[str]) -> dict[str, Any]:
     """NAME=VALUE words; a value is a number, true or false where it reads as one, else text."""
     given: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
-        if not equals or not name:
-            raise ValueError(f"--set takes NAME=VALUE, got {word!r}")
+        name = name.strip().replace("-", "_")
+        if not equals or not name or name == "progress":
+            raise ValueError(f"--set takes NAME=VALUE, a parameter of the method or of training; got {word!r}")
+        if name in _NOT_SET:
+            raise ValueError(f"--set {name} is not possible: give it as {_NOT_SET[name]}")
         value: Any = {"true": True, "false": False}.get(text.lower(), text)
         for kind in (float, int):
             try:
                 value = kind(text)
             except ValueError:
                 continue
-        given[name.replace("-", "_")] = value
+        given[name] = value
     return given
 
 
@@ -196,12 +204,11 @@ def score(
     names = [name.strip() for name in metrics.split(",") if name.strip()] if metrics is not None else None
     select(names, protocol)  # a misspelt name is an error before the work, not after
     if len(paths) == 1 and paths[0].is_dir():
-        from karenina.data import load
         from karenina.studies.evaluate import data_of, evaluate, run_table
         from karenina.training import open as open_run
 
         run = open_run(paths[0])
-        images = load(data) if data is not None else data_of(run, data_dir)
+        images = data_of(run, data_dir, data)
         found = evaluate(run, images, metrics=names, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks)
         table = run_table(found)
     else:
@@ -209,14 +216,14 @@ def score(
         table = score_arrays(codes, factors, names, protocol, repeats, seed, factor_names=factor_names, tasks=tasks)
     if csv is not None:
         table.to_csv(csv)
-    if plot is not None:
-        from karenina.metrics.plots import plot_scores
-
-        plot_scores(table, plot)
     if as_json:
         print(table.to_json())
     else:
         console().print(table)
+    if plot is not None:
+        from karenina.metrics.plots import plot_scores
+
+        plot_scores(table, plot)
 
 
 @app.command()
@@ -234,12 +241,10 @@ def rank(
     """Rank runs without labels; the best is first."""
     from rich.table import Table
 
-    from karenina.data import load
     from karenina.studies.rank import plot_pairs
     from karenina.studies.rank import rank as rank_runs
 
-    own = load(data) if data is not None else None
-    ranking = rank_runs(runs, by, rows=rows, seed=seed, kl_threshold=kl_threshold, data=own, data_dir=data_dir)
+    ranking = rank_runs(runs, by, rows=rows, seed=seed, kl_threshold=kl_threshold, data=data, data_dir=data_dir)
     if plot is not None:
         plot_pairs(ranking, plot)
     if as_json:
@@ -247,16 +252,15 @@ def rank(
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("rank", "run", "setting", "seed", "score", "interval", "informative"):
-        table.add_column(heading, justify="left" if heading in ("run", "setting") else "right")
+        table.add_column(heading, justify="left" if heading in ("run", "setting") else "right", overflow="fold")
     for row in ranking.frame.itertuples():
         interval = f"{row.low:.3f} .. {row.high:.3f}" if row.low == row.low else "-"
         cells = (row.rank, row.run, row.setting, row.seed, f"{row.score:.3f}", interval, row.informative)
         table.add_row(*map(str, cells))
-    screen = console()
-    screen.print(table)
-    screen.print(f"informative: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
+    console().print(table)
+    print(f"informative: latents with a KL above {ranking.kl_threshold:g} nats")
     for latents, name in ranking.best_per_informative.items():
-        screen.print(f"best with {latents} informative latents: {name}", highlight=False)
+        print(f"best with {latents} informative latents: {name}")
 
 
 for command in (report, show, compare, demo, audit):
@@ -270,6 +274,8 @@ def _say(message: Any, *args: Any, **kwargs: Any) -> None:
 def main() -> None:
     """Run the command line. The user's own mistakes are one line and exit code 2, never a traceback."""
     warnings.showwarning = _say  # one line, without the place in our code
+    # No Python that we start imports from the working directory: what lies there may be a stranger's.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         app()
     except (ValueError, OSError) as error:

@@ -270,12 +270,12 @@ def test_load_painting_says_what_is_wrong(tmp_path):
     with pytest.raises(ValueError, match="no painting at .*other.png"):
         load_painting(tmp_path, tmp_path / "other.png")
     (tmp_path / "scream.jpg").write_text("not a picture")
-    with pytest.raises(ValueError, match="scream.jpg is not a readable image"):
+    with pytest.raises(ValueError, match="scream.jpg is .*expected an image"):
         load_painting(tmp_path, None)
     noise = np.random.default_rng(0).integers(0, 256, (99, 99, 3), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / "whole.png")
     (tmp_path / "cut.png").write_bytes((tmp_path / "whole.png").read_bytes()[:5000])
-    with pytest.raises(ValueError, match="cut.png is not a readable image"):
+    with pytest.raises(ValueError, match="cut.png is .*expected an image"):
         load_painting(None, tmp_path / "cut.png")
     for size in ((63, 100), (100, 2000)):
         Image.new("RGB", size).save(tmp_path / "small.png")

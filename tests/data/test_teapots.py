@@ -250,19 +250,26 @@ def test_the_gap_is_red_teapots_from_above():
     assert share == pytest.approx(21_238 / 200_000, abs=0.006)  # the paper's count
     with pytest.raises(ValueError, match="elevation = 2"):
         in_gap([[0, 2, 0, 0, 0]])
+    assert in_gap(rows, "printed").tolist() == [True, False, False, True, False]
+    share = in_gap(BOX.sample(200_000, np.random.default_rng(0)), "printed").mean()
+    assert share == pytest.approx(0.5 * 0.85**2 / 2, abs=0.003)
+    with pytest.raises(ValueError, match="reading is 'script2', expected 'script' or 'printed'"):
+        in_gap(rows, "script2")
 
 
-def test_gap_samplers_keep_to_their_side():
-    only = teapots("only").factors.sample(3000, np.random.default_rng(0))
-    exclude = teapots("exclude").factors.sample(3000, np.random.default_rng(0))
-    assert in_gap(only).all()
-    assert not in_gap(exclude).any()
+@pytest.mark.parametrize("reading", ["script", "printed"])
+def test_gap_samplers_keep_to_their_side(reading):
+    only = teapots("only", reading).factors.sample(3000, np.random.default_rng(0))
+    exclude = teapots("exclude", reading).factors.sample(3000, np.random.default_rng(0))
+    assert in_gap(only, reading).all()
+    assert not in_gap(exclude, reading).any()
     # Within its side the draw stays uniform: compare with all teapots, sorted out afterwards.
     every = BOX.sample(60_000, np.random.default_rng(1))
-    for rows, kept in ((only, every[in_gap(every)]), (exclude, every[~in_gap(every)])):
+    corner = in_gap(every, reading)
+    for rows, kept in ((only, every[corner]), (exclude, every[~corner])):
         np.testing.assert_allclose(rows.mean(axis=0), kept.mean(axis=0), atol=0.09)
         np.testing.assert_allclose(np.corrcoef(rows.T), np.corrcoef(kept.T), atol=0.08)
-    again = teapots("only").factors.sample(3000, np.random.default_rng(0))
+    again = teapots("only", reading).factors.sample(3000, np.random.default_rng(0))
     np.testing.assert_array_equal(only, again)
     assert teapots("exclude").images(only[:1]).shape == (1, 3, 64, 64)  # images may be of any teapot
 

@@ -7,14 +7,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.linear_model import LassoCV
 
 from karenina.metrics import _lasso
+from karenina.metrics._columns import standardised
 from karenina.metrics._ensembles import Sorted, boost, forest
 from karenina.metrics.dci import dci, dci_from_importance
 
-REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 MODELS = ("lasso", "forest", "boosted")
 LASSO = {"scale": "range", "alphas": (1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0)}
 
@@ -87,6 +93,34 @@ def test_lasso_is_lassocv(n, d, k, folds):
     np.testing.assert_allclose(scaled.weights, apart.weights, atol=1e-9)
 
 
+def violation(x, y, fit):
+    """How far the weights are from optimal, in units of the penalty: the largest breach of the subgradient's bounds."""
+    x, y = (a - a.mean(axis=0) for a in (x, y))
+    pull = x.T @ (y - x @ fit.weights) / len(x)
+    on = fit.weights != 0
+    return (np.where(on, np.abs(pull - fit.alpha * np.sign(fit.weights)), np.abs(pull) - fit.alpha) / fit.alpha).max()
+
+
+@pytest.mark.parametrize("factors", [2, 4, 6, 10])
+def test_lasso_of_a_singular_design_is_optimal(factors):
+    v = standardised(np.random.default_rng(factors).uniform(size=(10_000, factors)))
+    # columns with signs in turn add up to 0 (Carbonneau et al., 5.3, at 0.5)
+    mixed = standardised(0.5 * v + 0.5 * np.roll(v, 1, axis=1))
+    for x in (mixed, np.column_stack([v, v, mixed, np.ones(len(v))])):
+        assert violation(x, v, _lasso.fit(x, v)) < 1e-8
+        assert violation(x, v, _lasso.fit(x, v, alphas=[1e-4])) < 1e-8
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(3, 40), st.integers(0, 10**6))
+def test_lasso_of_dependent_inputs_is_optimal(rank, d, n, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, rank)) @ rng.integers(-1, 2, size=(rank, d))
+    y = x @ rng.normal(size=(d, 2)) + rng.normal(size=(n, 2))
+    for alpha in (0.3, 1e-3):
+        assert violation(x, y, _lasso.fit(x, y, alphas=[alpha], folds=2)) < 1e-8
+
+
 def test_lasso_with_given_penalties_and_collinear_codes():
     rng = np.random.default_rng(0)
     y = rng.normal(size=(300, 1))
@@ -123,6 +157,54 @@ def test_wide_keys_give_the_same_trees():
         one, two = (boost(keys, codes, column, classes, np.random.default_rng(0)) for keys in (narrow, wide))
         np.testing.assert_array_equal(one[0], two[0])
         np.testing.assert_array_equal(one[1], two[1])
+
+
+def circle(n=2400, values=40, seed=0):
+    """Cosine and sine of an angle of few values: many codes that differ by rounding only, and the angle's label."""
+    label = np.random.default_rng(seed).integers(values, size=n)
+    angle = label * 2 * np.pi / values
+    return np.column_stack([np.cos(angle), np.sin(angle)]), label
+
+
+@pytest.mark.parametrize("model", ["forest", "boosted"])
+def test_no_split_between_rounding_errors(model):
+    codes, label = circle()
+    found = dci(codes, label, model=model)
+    assert len(np.unique(codes[:, 0])) > 21  # as many as there are cosines
+    assert found.informativeness == 1.0
+    for change in (lambda z: z * 2.0**-70, lambda z: z * 2.0**90, lambda z: 4 * z):  # exact in floats
+        np.testing.assert_array_equal(dci(change(codes), label, model=model).importance, found.importance)
+
+
+def test_trees_of_an_angle_are_scikit_learns():
+    codes, label = circle(600, values=8)
+    for classes, column in ((0, label.astype(float)), (8, label)):
+        importance, guess = boost(Sorted.of(codes), codes, column, classes, np.random.default_rng(0))
+        kind = GradientBoostingClassifier if classes else GradientBoostingRegressor
+        theirs = kind(random_state=0).fit(codes, column)
+        np.testing.assert_allclose(importance, theirs.feature_importances_, atol=0.02)
+        np.testing.assert_allclose(guess, theirs.predict(codes), atol=1e-3)
+
+
+def test_a_threshold_lies_below_the_upper_of_two_neighbouring_floats():
+    below = np.nextafter(1.0, 2.0)  # odd in its last bit, so that the middle rounds up
+    above = np.nextafter(below, 2.0)
+    assert below / 2 + above / 2 == above
+    label = np.arange(60) % 2
+    codes = np.where(label, above, below)[:, None]
+    assert (boost(Sorted.of(codes), codes, label, 2, np.random.default_rng(0))[1] == label).all()
+    guess = forest(Sorted.of(codes), codes, label, 2, np.random.default_rng(0), depths=[1])[1]
+    assert (guess[0].argmax(axis=1) == label).all()
+
+
+def test_outliers_and_long_tails_do_not_coarsen_the_codes():
+    rng = np.random.default_rng(0)
+    label = rng.integers(6, size=800)
+    codes = label + 0.1 * rng.uniform(size=800)
+    wild = np.append(1e9, codes[1:])
+    for z in (wild, np.exp(4 * codes)):
+        guess = forest(Sorted.of(z[:, None]), z[1:, None], label, 6, np.random.default_rng(0), depths=[8])[1]
+        assert (guess[0].argmax(axis=1) == label[1:]).all()
 
 
 @pytest.mark.parametrize("kind", ["labels", "numbers"])
@@ -182,7 +264,6 @@ def test_a_dead_first_code_does_not_count(model):
     assert np.isnan(result.per_code[0])
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
 @pytest.mark.parametrize("case", ["identity", "perm_dead_noise", "duplicated", "random"])
 def test_reference(case):
     factors = np.load(REFERENCE / "factors.npz")
@@ -310,6 +391,7 @@ def test_bad_inputs():
         ({"max_features": 0}, "max_features"),
         ({"alphas": (-1.0,)}, "alphas"),
         ({"test_fraction": 1.5}, "test_fraction"),
+        ({"rows": 5}, "rows is 5"),
         ({"test_codes": codes}, "both test_codes"),
         ({"test_codes": codes[:, :2], "test_factors": v}, "test_codes has shape"),
     ):

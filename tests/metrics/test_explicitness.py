@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from karenina.metrics._logistic import Design, multinomial, one_vs_rest
 from karenina.metrics.explicitness import explicitness
 
-REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 
 
 def noisy(n=600, k=2, seed=0, noise=1.0):
@@ -31,6 +31,30 @@ def test_multinomial_is_scikit_learns(balanced):
     model = LogisticRegression(tol=1e-10, max_iter=5000, class_weight="balanced" if balanced else None).fit(x, y)
     centred = ours[:-1] - ours[:-1].mean(axis=1, keepdims=True)
     np.testing.assert_allclose(centred.T, model.coef_, atol=1e-5)
+
+
+@pytest.mark.parametrize("c", [0.01, 1.0])
+def test_multinomial_of_two_classes_is_scikit_learns(c):
+    x, v = noisy()
+    y = (v[:, 0] > 2).astype(int)
+    ours = multinomial(Design.of(x), y, 2, c=c, tolerance=1e-9)
+    model = LogisticRegression(C=c, tol=1e-10, max_iter=5000).fit(x, y)
+    np.testing.assert_allclose(ours[:-1, 1] - ours[:-1, 0], model.coef_[0], atol=1e-6)
+    assert ours[-1, 1] - ours[-1, 0] == pytest.approx(model.intercept_[0], abs=1e-6)
+
+
+def test_binary_factors_are_scored_by_scikit_learns_regression():
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 2
+    codes = y[:, None] + rng.normal(size=(24, 6))  # few rows, where the penalty tells
+    truth = rng.integers(2, size=400)
+    held = truth[:, None] + rng.normal(size=(400, 6))
+    mean, deviation = codes.mean(axis=0), codes.std(axis=0)
+    model = LogisticRegression(tol=1e-10, max_iter=5000).fit((codes - mean) / deviation, y)
+    area = roc_auc_score(truth, model.predict_proba((held - mean) / deviation)[:, 1])
+    tests = {"test_codes": held, "test_factors": truth}
+    found = explicitness(codes, y, classifier="multinomial", balanced=False, **tests)
+    assert float(found) == pytest.approx(area, abs=1e-9)
 
 
 def test_one_vs_rest_is_scikit_learns():
@@ -76,7 +100,6 @@ def test_areas_are_scikit_learns():
     )
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
 @pytest.mark.parametrize(
     "case", ["identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros"]
 )
@@ -163,6 +186,7 @@ def test_bad_inputs():
         ({"in_sample": True, "test_codes": codes, "test_factors": v}, "in_sample"),
         ({"test_factors": v}, "both test_codes"),
         ({"test_codes": codes[:3], "test_factors": v}, "test_codes has shape"),
+        ({"rows": 7.5}, "rows is 7.5"),
         ({"factor_bins": 0, "continuous": True}, "bins"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -120,9 +120,9 @@ def test_equal_values_share_a_quantile_bin():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"bins": 0}, "bins must be a whole number"),
-        ({"bins": 2.5}, "bins must be a whole number"),
-        ({"bins": True}, "bins must be a whole number"),
+        ({"bins": 0}, "bins must be an integer"),
+        ({"bins": 2.5}, "bins must be an integer"),
+        ({"bins": True}, "bins must be an integer"),
         ({"bins": 2, "binning": "log"}, "binning must be one of width, quantile, got 'log'"),
         ({"bins": 2, "limits": (1, 0)}, "limits must be"),
         ({"bins": 2, "binning": "quantile", "limits": (0, 1)}, "limits are for"),

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from karenina.metrics._sampling import Table
+import karenina
+from karenina.metrics._sampling import Simulated, Table
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
+from karenina.metrics.registry import METRICS as REGISTRY
 
-REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 METRICS = (z_diff, z_min_variance, z_max_variance)
 SMALL = {"train": 600, "evaluate": 300}
-VOTES = {"batch": 200, "train": 800, "evaluate": 800, "threshold": 0.02, "replace": False, "rescale": True}
-
-needs_reference = pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
+VOTES = {"batch": 200, "train": 800, "evaluate": 800, "threshold": 0.02**2, "replace": False, "rescale": True}
 
 
 def grid(n=4000, sizes=(3, 4, 5), seed=0):
@@ -48,7 +48,6 @@ def test_votes_name_the_codes(metric):
     assert result.details["votes"]["evaluate"].sum() == 300
 
 
-@needs_reference
 @pytest.mark.parametrize(
     "case", ["identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros"]
 )
@@ -57,19 +56,29 @@ def test_reference(case):
     codes = np.load(REFERENCE / f"codes_{case}.npz")["codes_train"]
     expected = json.loads((REFERENCE / "disentanglement_lib_sampling.json").read_text())[case]
     for name, run in {
-        "beta_vae": lambda: z_diff(codes, factors, standardise=False),
-        "factor_vae": lambda: z_min_variance(codes, factors, threshold=0.05),
+        "beta_vae": lambda: z_diff(codes, factors, standardise=False, per_pair=True),
+        "factor_vae": lambda: z_min_variance(codes, factors, threshold=0.05**2),
     }.items():
         # the long run of the reference where there is one: the short one's own sampling error is 0.02
         key = f"{name}_study_10000_5000" if f"{name}_study_10000_5000" in expected else f"{name}_1000_500"
         assert float(run()) == pytest.approx(expected[key]["result"]["eval_accuracy"], abs=0.03)
 
 
-@needs_reference
 def test_active_codes_are_counted_right():
     factors = np.load(REFERENCE / "factors.npz")["factors_train"]
     codes = np.load(REFERENCE / "codes_perm_dead_noise.npz")["codes_train"]
-    assert z_min_variance(codes, factors, threshold=0.05, **SMALL).details["active_codes"] == 5
+    assert z_min_variance(codes, factors, threshold=0.05**2, **SMALL).details["active_codes"] == 5
+
+
+@pytest.mark.parametrize("metric", [z_min_variance, z_max_variance])
+def test_the_threshold_is_one_of_variance(metric):
+    v = grid(sizes=(3, 4))
+    codes = v * np.sqrt([0.06, 0.04]) / v.std(axis=0, ddof=1)  # variances 0.06 and 0.04, deviations 0.24 and 0.2
+    assert metric(codes, v, threshold=0.05, **SMALL).details["active_codes"] == 1
+    assert metric(codes, v, threshold=0.04 - 1e-9, **SMALL).details["active_codes"] == 2
+    assert karenina.score(codes, v, "z_min_variance", "locatello")["z_min_variance"].details["active_codes"] == 1
+    released = karenina.score(codes, v, "z_min_variance", "carbonneau")["z_min_variance"]  # deviations of 0.02
+    assert released.details["active_codes"] == 2
 
 
 def table_one():
@@ -94,19 +103,51 @@ def test_logistic_regression_agrees_with_scikit_learn():
     ours = z_diff(codes, v, standardise=False, train=3000, evaluate=3000, seed=5)
     draws = np.random.default_rng(5)
     label = draws.integers(3, size=6000)
-    feature = Table.of(codes, v).differences(label, 64, draws)
+    feature = Table.of(codes, v).differences(label, 64, True, draws)
     theirs = LogisticRegression(tol=1e-8, max_iter=2000).fit(feature[:3000], label[:3000])
     assert 0.4 < float(ours) < 0.99
     assert float(ours) == pytest.approx(theirs.score(feature[3000:], label[3000:]), abs=1e-3)
+
+
+def test_two_factors_are_told_apart_by_scikit_learns_regression():
+    v = grid(sizes=(3, 4))
+    codes = (v + 2 * np.random.default_rng(3).normal(size=v.shape)) * [0.02, 0.2]  # where the penalty tells
+    ours = z_diff(codes, v, standardise=False, train=300, evaluate=3000, seed=5)
+    draws = np.random.default_rng(5)
+    label = draws.integers(2, size=3300)
+    feature = Table.of(codes, v).differences(label, 64, True, draws)
+    theirs = LogisticRegression(tol=1e-10, max_iter=2000).fit(feature[:300], label[:300])
+    assert 0.6 < float(ours) < 0.99
+    assert float(ours) == pytest.approx(theirs.score(feature[300:], label[300:]), abs=1e-9)
 
 
 def test_pairs_share_the_value_and_are_different_rows():
     v = grid(n=60)
     codes = np.column_stack([v, np.arange(60) * 1000.0])
     factor = np.repeat(np.arange(3), 50)
-    gaps = Table.of(codes, v).differences(factor, 1, np.random.default_rng(0))
+    gaps = Table.of(codes, v).differences(factor, 1, True, np.random.default_rng(0))
     assert (gaps[np.arange(150), factor] == 0).all()
     assert (gaps[:, 3] >= 1000).all()
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+@pytest.mark.parametrize(("protocol", "values"), [("locatello", 1), ("carbonneau", 4)])
+def test_values_that_the_pairs_of_a_batch_share(simulated, protocol, values):
+    v = grid(n=2000, sizes=(4, 4))
+    rng = np.random.default_rng(7)
+
+    def simulate(rows):  # of size 1, 100, 10,000 or 1,000,000, as factor 0 says, and of either sign
+        return 100.0 ** rows[:, :1] * rng.choice([-1, 1], size=(len(rows), 1))
+
+    per_pair = REGISTRY["z_diff"].settings(protocol).get("per_pair", True)
+    ones = np.ones(1)
+    source = Simulated(simulate, v.astype(float), np.arange(2), 0 * ones, ones, ones > 0)
+    source = source if simulated else Table.of(simulate(v), v)
+    feature = source.differences(np.zeros(300, np.int64), 64, per_pair, np.random.default_rng(1))[:, 0]
+    # The mean is half the largest difference times the share of its pairs, which is one in as many as there are values.
+    largest = 2 * 100.0 ** np.ceil(np.log(feature / 2) / np.log(100))
+    assert (feature / largest).mean() == pytest.approx(1 / 2 / values, abs=0.02)
+    assert len(np.unique(largest)) == (4 if values == 1 else 1)
 
 
 def test_passes_without_replacement_use_every_row_equally():
@@ -198,13 +239,26 @@ def test_no_live_code():
     assert float(z_diff(zeros, v, **SMALL)) == pytest.approx(1 / 3, abs=0.1)
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_no_live_code_with_a_simulator(metric):
+    v = grid()
+    zeros = np.zeros((len(v), 4))
+    table, simulated = (metric(zeros, v, **SMALL, sampler=s) for s in (None, lambda rows: np.zeros((len(rows), 4))))
+    assert float(table) == float(simulated)
+    np.testing.assert_array_equal(table.per_factor, simulated.per_factor)
+
+
 def test_no_two_rows_agree():
     v = np.arange(50)[:, None] + np.arange(3)
     for metric in METRICS:
-        with pytest.warns(UserWarning, match="no two rows agree"):
-            result = metric(v, v, **SMALL)
-        assert np.isnan(float(result))
-        assert "no two rows" in result.details["reason"]
+        with pytest.raises(ValueError, match="no two of the 50 rows agree"):
+            metric(v, v, **SMALL)
+    five = grid(n=5, sizes=(10, 10, 10))
+    with pytest.raises(ValueError, match="no two of the 5 rows agree .* sampler"):
+        z_max_variance(five, five)
+    row = karenina.score(five, five, "z_max_variance").rows[0]
+    assert np.isnan(row.value)
+    assert "no two of the 5 rows" in row.note
     half = np.column_stack([np.arange(50), np.arange(50) % 2, np.arange(50) % 5])
     with pytest.warns(UserWarning, match="factor 0"):
         result = z_min_variance(half, half, **SMALL)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from karenina.metrics.irs import irs
 
-REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 CASES = ("identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros")
 LOCATELLO = {"quantile": 0.99, "factor_bins": 20, "bin_labels": True, "code_weights": "deviation"}
 CARBONNEAU = {"quantile": 1.0, "factor_bins": 10, "code_weights": "deviation"}
@@ -32,7 +32,6 @@ def plainly(codes, factors, quantile, weights="equal"):
     return np.array(matrix), largest
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(("name", "settings"), [("irs", LOCATELLO), ("irs_paper_q1_no_binning", CARBONNEAU)])
 def test_study(case, name, settings):

@@ -12,7 +12,7 @@ from karenina.metrics.label_free import (
     mutual_information,
 )
 
-REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 CASES = ("identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros")
 
 
@@ -37,14 +37,15 @@ NAMES = (
 )
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
 @pytest.mark.parametrize("case", CASES)
 def test_study(case):
     codes = np.load(REFERENCE / f"codes_{case}.npz")["codes_train"]
     published = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]["unsupervised"]["result"]
     for score, name in zip(ALL, NAMES):
         expected = 0.0 if published[name] == "nan" else float(published[name])
-        assert float(score(codes)) == pytest.approx(expected, abs=1e-9)
+        # The release takes the square root of a singular matrix, whose rounding (1e-16) becomes 1e-8 under the root.
+        tolerance = 1e-7 if case == "duplicated" and "wasserstein" in name else 1e-9
+        assert float(score(codes)) == pytest.approx(expected, abs=tolerance)
 
 
 def test_closed_forms():
@@ -60,7 +61,7 @@ def test_wasserstein_of_copies():
     code = np.random.default_rng(0).normal(size=(100, 1))
     code /= code.std(ddof=1)
     assert float(gaussian_wasserstein_correlation(np.hstack([code, code]))) == pytest.approx(
-        4 - 2 * np.sqrt(2), abs=1e-7
+        4 - 2 * np.sqrt(2), abs=1e-12
     )
 
 
@@ -117,6 +118,16 @@ def test_invariance(seed, scale, data):
         scale**2 * float(gaussian_wasserstein_correlation(codes)), rel=1e-8
     )
     assert float(normalised(scale * moved)) == pytest.approx(float(normalised(codes)), abs=1e-9)
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("binning", ["width", "quantile"])
+def test_the_sign_of_a_code_with_values_on_edges_does_not_matter(binning, full):
+    rows = np.indices((11, 11)).reshape(2, -1).T if full else np.random.default_rng(0).integers(11, size=(300, 2))
+    codes = rows @ [[1, 1, 1, 0], [-1, 0, 1, 1]]
+    plain = mutual_information(codes, bins=10, binning=binning).details["pairwise"]
+    turned = mutual_information(codes * [-1, 1, -1, 1], bins=10, binning=binning).details["pairwise"]
+    np.testing.assert_allclose(turned, plain, atol=1e-12)
 
 
 def test_huge_and_tiny_codes():

@@ -10,12 +10,12 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
+import karenina
 from karenina.metrics._one_variable import linear_svm, tree_levels
 from karenina.metrics.sap import sap
 
-REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 CASES = ("identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros")
-reference = pytest.mark.skipif(not REFERENCE.exists(), reason="the reference arrays are not here")
 
 
 def load(case):
@@ -31,7 +31,6 @@ def some(seed=0, n=600, classes=4):
     return np.column_stack([factors, factors.sum(axis=1)]) + 0.4 * rng.normal(size=(n, 3)), factors
 
 
-@reference
 @pytest.mark.parametrize("case", CASES)
 def test_study_continuous(case):
     (codes, factors, _, _), published = load(case)
@@ -41,18 +40,19 @@ def test_study_continuous(case):
     np.testing.assert_allclose(found.matrix, np.transpose(expected["score_matrix"]), atol=1e-9)
 
 
-@reference
 @pytest.mark.parametrize("case", CASES)
 def test_study_labels(case):
     (codes, factors, test_codes, test_factors), published = load(case)
     expected = published["sap_discrete"]["result"]
-    found = sap(codes, factors, standardise=False, test_codes=test_codes, test_factors=test_factors)
+    tests = {"test_codes": test_codes, "test_factors": test_factors}
+    found = sap(codes, factors, standardise=False, c=0.01, **tests)
+    assert found.value == sap(codes, factors, standardise=False, penalty=100, **tests).value
     assert found.value == pytest.approx(expected["SAP_score"], abs=1e-3)
     if case == "zeros":  # the release scores dead codes by the largest class
         assert (found.matrix == 0).all()
     else:
         np.testing.assert_allclose(found.matrix, np.transpose(expected["score_matrix"]), atol=2e-3)
-    fitted = sap(codes, factors, standardise=False, test_fraction=0)
+    fitted = sap(codes, factors, standardise=False, c=0.01, test_fraction=0)
     assert fitted.value == pytest.approx(expected["SAP_score"], abs=0.02)
 
 
@@ -87,6 +87,20 @@ def test_machines_are_those_of_liblinear(classes, c):
         np.testing.assert_allclose(intercept[j, rows], fit.intercept_, atol=1e-5)
 
 
+@pytest.mark.parametrize("n", [200, 1000])
+def test_locatello_has_one_c_for_any_number_of_rows(n):
+    rng = np.random.default_rng(n)
+    factors = rng.integers(6, size=(n + 2000, 2))
+    codes = factors / 6 + 0.1 * rng.normal(size=factors.shape)
+    train, test = slice(n), slice(n, None)
+    table = karenina.metrics.score(codes[train], factors[train], "sap", "locatello", test=(codes[test], factors[test]))
+    svc = LinearSVC(C=0.01, class_weight="balanced", dual=False, tol=1e-9, max_iter=10_000)
+    right = [[svc.fit(z[train, None], y[train]).score(z[test, None], y[test]) for z in codes.T] for y in factors.T]
+    np.testing.assert_allclose(table["sap"].matrix, right, atol=1e-9)
+    ordered = np.sort(right, axis=1)
+    assert table["sap"].value == pytest.approx((ordered[:, -1] - ordered[:, -2]).mean(), abs=1e-9)
+
+
 @pytest.mark.parametrize("classes", [2, 5])
 def test_trees_are_those_of_scikit_learn(classes):
     rng = np.random.default_rng(classes)
@@ -97,6 +111,18 @@ def test_trees_are_those_of_scikit_learn(classes):
             fit = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(single[:, None], label)
             assert len(answer) == fit.get_n_leaves()
             np.testing.assert_array_equal(answer[np.searchsorted(thresholds, single)], fit.predict(single[:, None]))
+
+
+def test_trees_do_not_split_between_rounding_errors():
+    label = np.random.default_rng(0).integers(40, size=1200)
+    code = np.cos(label * 2 * np.pi / 40)
+    cosine = np.round(code, 9)
+    for ours, exact in zip(tree_levels(code, label, 40, 9), tree_levels(cosine, label, 40, 9)):
+        np.testing.assert_array_equal(ours[1], exact[1])
+    below = np.nextafter(1.0, 2.0)
+    pair = np.array([below, np.nextafter(below, 2.0)])  # the middle rounds up
+    thresholds, answer = tree_levels(np.tile(pair, 20), np.tile([0, 1], 20), 2, 1)[0]
+    np.testing.assert_array_equal(answer[np.searchsorted(thresholds, pair)], [0, 1])
 
 
 def test_tree_scores_unseen_rows_in_balance():
@@ -200,6 +226,8 @@ def test_same_seed_same_result():
     [
         ({"classifier": "forest"}, "classifier must be svm or tree"),
         ({"penalty": 0}, "penalty > 0"),
+        ({"c": 0}, "c is 0, expected a number above 0"),
+        ({"rows": 3}, "rows is 3, expected an integer of 6 or more"),
         ({"depth": 0}, "depth >= 1"),
         ({"test_fraction": 1}, "test_fraction must be"),
         ({"test_codes": np.zeros((3, 3))}, "both test_codes and test_factors"),

@@ -14,6 +14,7 @@ from karenina.report.details import mosaic, priority
 from karenina.report.material import read
 from karenina.report.page import report, show
 from karenina.report.sentences import SENTENCES, sentence
+from karenina.studies._analyse import apply
 from karenina.studies.analyses import ANALYSES
 
 
@@ -85,8 +86,10 @@ def test_a_study_without_any_model_yet(make_study, tmp_path):
 
 def test_models_without_labels(make_study, tmp_path, unlabelled):
     study = make_study(tmp_path / "study", data=unlabelled)
-    text = report(study, figures=False).read_text()
+    text = report(study).read_text()
     assert "These models have no labels" in text
+    assert {"by_method", "dynamics_most", "dynamics_least"} <= set(re.findall(r'<figure id="(\w+)"', text))
+    assert "Training dynamics against metrics: needs labels" in text
     assert "the highest of 4 models" in text
     assert "Rank correlation of UDR" not in text
 
@@ -153,11 +156,9 @@ def test_an_empty_directory_and_a_study_among_runs(tmp_path, study):
 
 
 def test_every_analysis_has_a_sentence_with_its_numbers(study):
-    from karenina.report.figures import _analysis
-
     material = read([study])
     for name in ANALYSES:
-        frame = _analysis(material, name)
+        frame = apply(name, material.frame, material.extra)
         if isinstance(frame, pd.DataFrame):
             assert re.search(r"\d", sentence(name, frame, ("mig",))), name
     assert set(SENTENCES) <= set(ANALYSES)

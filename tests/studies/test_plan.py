@@ -6,7 +6,7 @@ import pytest
 
 from karenina.studies.folder import Folder
 from karenina.studies.parsing import parse
-from karenina.studies.plan import Point, data_options
+from karenina.studies.plan import Point
 from karenina.studies.presets import PRESETS, SCALES, preset
 
 TEXT = "data = 'blobs'\nseeds = 2\n[methods.beta_vae]\nbeta = [1, 4]\n"
@@ -45,10 +45,30 @@ def test_presets_name_things_that_exist_and_survive_their_file(name, scale):
 
 def test_a_model_keeps_its_name():
     point = parse(TEXT).points[0]
-    assert point.hash == "eb972d4453c8060c"  # written into directories: changing it would orphan every study
+    assert point.hash == "f243c653754652e8"  # written into directories: changing it would orphan every study
     assert Point.from_json(point.to_json()) == point
     assert parse(TEXT.replace("[1, 4]", "[1.0, 4]")).points[0].hash == point.hash
     assert parse(TEXT.replace("[1, 4]", "1")).points[0].hash == point.hash
+
+
+def test_studies_from_before_there_were_initialisations_keep_their_models(tmp_path):
+    """Their plan does not say how models began: as torch does. All of their models do, those to come too."""
+    folder = Folder(tmp_path)
+    plan = parse(TEXT)
+    folder.adopt(plan)
+    text = (tmp_path / "study.toml").read_text()
+    (tmp_path / "study.toml").write_text(text.replace('init = "auto"\n', ""))
+    assert folder.plan().points[0].hash == "eb972d4453c8060c"  # as it was then
+    more = folder.adopt(plan.with_seeds(3))
+    assert {point.init for point in more.points} == {"torch"}
+    assert folder.plan() == more
+    with pytest.raises(ValueError, match="holds another study"):
+        folder.adopt(dataclasses.replace(plan, init="he"))
+
+
+def test_papers_begin_as_their_releases():
+    assert {p.init for name in ("locatello2019", "duan2020") for p in preset(name, "paper").points} == {"glorot"}
+    assert {(p.init, p.network) for p in preset("eastwood2018", "paper").points} == {("he", "resnet")}
 
 
 def test_more_seeds_and_strengths_keep_the_models_there_are():
@@ -70,12 +90,6 @@ def test_several_lists_are_all_swept_and_the_first_is_the_strength():
     plan = parse("data='blobs'\nseeds=1\n[methods.annealed_vae]\ngamma=10\nc_max=[5, 10]\niteration_threshold=[10, 20]")
     assert [point.strength for point in plan.points] == [5, 5, 10, 10]
     assert {point.parameter for point in plan.points} == {"c_max"}
-
-
-def test_data_options():
-    assert data_options("teapots:gap=exclude") == ("teapots", {"gap": "exclude"})
-    assert data_options("faces:size=64,grey=true") == ("faces", {"size": 64, "grey": True})
-    assert data_options("C:/pictures") == ("C:/pictures", {})
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,19 @@ def test_evaluation_encodes_the_grid_and_scores_it(runs):
         karenina.score(run, np.zeros((5, 2)))
 
 
+def test_predictors_of_locatello_are_tested_on_other_images(runs):
+    run = karenina.open(runs[2])
+    found = evaluate(run, metrics=["sap", "mig"], protocol="locatello", rows=400)
+    images, factors = inputs(karenina.load("blobs"), 200, 1)
+    given = {"standardise": False, "c": 0.01, "continuous": False}
+    direct = karenina.metrics.sap(
+        found.codes, found.factors, test_codes=run.encode(images)[0], test_factors=factors, **given
+    )
+    assert found.codes.shape == (400, 4)
+    assert found.table["sap"].value == direct.value
+    assert found.table["sap"].value != karenina.metrics.sap(found.codes, found.factors, **given).value
+
+
 def test_traversals_move_one_latent(runs, tmp_path):
     run = karenina.open(runs[2])
     images = karenina.load("blobs").sample(100, 0)[0]

@@ -4,10 +4,12 @@ import errno
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -17,6 +19,7 @@ import pytest
 from karenina.studies import results
 from karenina.studies import runner as runner_module
 from karenina.studies import task as task_module
+from karenina.studies._ray import _try_out
 from karenina.studies.folder import Folder, claim
 from karenina.studies.parsing import parse
 from karenina.studies.pool import Pool
@@ -230,6 +233,46 @@ def test_a_full_disk_stops_the_study_and_blames_no_model(smoke, tmp_path, monkey
             run(smoke, folder.path, quiet=True)
 
 
+@contextmanager
+def files_of_at_most(size):
+    """What a full disk is to the writer of a file: the first bytes are taken, then there is an error."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_codes_that_do_not_fit_the_disk_are_written_when_there_is_room(finished, smoke, tmp_path):
+    out = tmp_path / "study"
+    folder = Folder(out)
+    folder.adopt(smoke)
+    point = smoke.points[0]
+    copy(finished, out, point)
+    folder.scores(point.hash, smoke.evaluation.hash).unlink()
+    codes = (folder.run(point.hash) / "codes.npy").read_bytes()
+    with files_of_at_most(len(codes) - 1):
+        assert execute(str(out), point, smoke.evaluation, 60).status == "full"
+    assert folder.status().failed == ()
+    assert (folder.run(point.hash) / "codes.npy").read_bytes() == codes  # the old ones
+    assert execute(str(out), point, smoke.evaluation, 60).status == "done"
+
+
+def test_a_full_disk_is_seen_behind_what_a_library_makes_of_it():
+    assert task_module.is_full(OSError(errno.EDQUOT, "Disk quota exceeded"))
+    assert not task_module.is_full(OSError("12 requested and 0 written"))
+    assert not task_module.is_full(ValueError("28"))
+    try:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError:
+            raise ValueError("cannot write") from None
+    except ValueError as error:
+        seen = error
+    assert task_module.is_full(seen)
+
+
 def test_a_model_that_kills_its_worker_fails_after_two_tries(smoke, tmp_path, monkeypatch):
     folder = Folder(tmp_path / "study")
     folder.adopt(smoke)
@@ -242,6 +285,50 @@ def test_a_model_that_kills_its_worker_fails_after_two_tries(smoke, tmp_path, mo
     assert sorted(outcome.hash for outcome in outcomes) == sorted(point.hash for point in smoke.points[:3])
     assert all("died 2 times (SIGKILL)" in outcome.reason for outcome in outcomes)
     assert len(folder.status().failed) == 3
+
+
+STRANGERS = ("torch", "queue", "json", "threading", "multiprocessing", "pickle", "ray", "karenina")
+
+
+@pytest.fixture
+def strangers(tmp_path, monkeypatch):
+    """A working directory with modules that tell when they are imported; gives the names of those that were."""
+    folder = tmp_path / "strangers"
+    folder.mkdir()
+    for name in STRANGERS:
+        (folder / f"{name}.py").write_text(f"open({str(folder / name)!r}, 'w')\nraise SystemExit('{name}')\n")
+    monkeypatch.chdir(folder)
+    return lambda: [name for name in STRANGERS if (folder / name).exists()]
+
+
+def test_workers_import_nothing_from_the_working_directory(smoke, tmp_path, strangers):
+    folder = Folder(tmp_path / "study")
+    folder.adopt(smoke)
+    with Pool(folder, smoke, 1) as pool:
+        outcomes = [outcome for outcome in pool.run(smoke.points[:1], 60.0) if outcome]
+    assert strangers() == []
+    assert [outcome.status for outcome in outcomes] == ["done"]
+
+
+def test_nor_does_what_the_command_line_starts(strangers):
+    code = (
+        "import sys; sys.path = [path for path in sys.path if path]; sys.argv = ['karenina', '--version']\n"
+        "from karenina.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "from multiprocessing import get_context\n"
+        "process = get_context('spawn').Process(target=print, args=('spawned',))\n"
+        "process.start(); process.join()\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.split()[-1] == "spawned"
+    assert strangers() == []
+
+
+def test_nor_does_looking_for_a_ray_cluster(strangers):
+    with pytest.raises(ValueError, match="no Ray cluster"):
+        _try_out("127.0.0.1:9")
+    assert strangers() == []
 
 
 def test_a_model_that_another_process_has_is_left_alone(smoke, tmp_path):

@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 
 from karenina.tasks import _logistic, downstream
 
-REFERENCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "reference"
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 
 
 def table(n=3000, sizes=(3, 6, 10), noise=0.0, seed=0):
@@ -20,7 +20,6 @@ def table(n=3000, sizes=(3, 6, 10), noise=0.0, seed=0):
     return v + noise * rng.normal(size=v.shape), v
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="no reference numbers beside the repository")
 @pytest.mark.parametrize(
     ("model", "name", "sizes"),
     [

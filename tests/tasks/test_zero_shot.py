@@ -1,6 +1,10 @@
+import re
+
 import numpy as np
 import pytest
 
+import karenina
+from karenina.data.teapots import in_gap
 from karenina.tasks import zero_shot
 
 RNG = np.random.default_rng(0)
@@ -71,3 +75,16 @@ def test_bad_input(inside, options, message):
 def test_constant_factors():
     with pytest.raises(ValueError, match="every factor is constant outside the corner"):
         zero_shot(LINEAR, np.zeros((4000, 1)), CORNER)
+
+
+def test_the_corners_of_the_docstring_are_never_trained_on():
+    corners = re.findall(r'"(teapots:[^"]+)"\s+`([^`]+)`', zero_shot.__doc__)
+    assert len(corners) == 2
+    everything = karenina.load("teapots").factors.sample(5000, np.random.default_rng(0))
+    for data, corner in corners:
+        trained = karenina.load(data).factors.sample(5000, np.random.default_rng(0))
+        seen, possible = (
+            eval(corner, {"karenina": karenina, "in_gap": in_gap, "factors": rows}) for rows in (trained, everything)
+        )
+        assert not seen.any()
+        assert possible.any()

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -28,7 +29,19 @@ def test_shapes(name: str, latents: int) -> None:
     assert mean.shape == logvar.shape == (2, latents)
     assert images.shape == (2, *shape)
     assert units.shape[0] == 2
-    assert units.min() >= 0
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_trace_shows_what_the_first_decoder_layer_gives(name: str) -> None:
+    """Its affine map and then its own non-linearity: tanh up the "fc" network of Higgins et al. (2017), else ReLU, and
+    nothing where the layer only feeds residual blocks or pixels."""
+    own = {"fc": np.tanh, "resnet": np.array, "linear": np.array}.get(name, lambda x: np.maximum(x, 0))
+    network = build(name, SHAPES[name], 5).eval()
+    z = torch.randn(4, 5)
+    weight, bias = (parameter.detach().numpy() for parameter in network.decoder[0].parameters())
+    with torch.no_grad():
+        units = network.first_activations(z).numpy()
+    np.testing.assert_allclose(np.sort(units), np.sort(own(z.numpy() @ weight.T + bias)), atol=1e-5)
 
 
 def count(module: nn.Module) -> int:

@@ -50,7 +50,7 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
     Means over seeds, with the standard deviation; the right answer, where there is one, in grey. For "samples" the
     error against the whole sample, as in the review's figure 9. False when there is nothing to draw.
     """
-    from matplotlib.figure import Figure
+    from karenina._figures import Figure
 
     rows = [row for row in audit.rows if row[0] == protocol]
     measured = [name for name in names if name in set(audit.frame.experiment)]

@@ -6,6 +6,7 @@
 """
 
 import difflib
+import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from typing import Any
 
 from karenina.data.dataset import DataSet, TableDataSet
 from karenina.data.factors import FactorBox, FactorGrid
+from karenina.data.naming import join_name, split_name
 
-__all__ = ["DataSet", "Entry", "FactorBox", "FactorGrid", "TableDataSet", "catalogue", "load", "names"]
+__all__ = ["DataSet", "Entry", "FactorBox", "FactorGrid", "TableDataSet", "catalogue", "load", "load_again", "names"]
 
 
 def _blobs(data_dir: Path | None) -> DataSet:
@@ -46,7 +48,7 @@ def _noisy_dsprites(data_dir: Path | None) -> DataSet:
 def _scream_dsprites(data_dir: Path | None, painting: str | os.PathLike[str] | None = None) -> DataSet:
     from karenina.data.dsprites import load_painting, scream_dsprites
 
-    canvas = load_painting(data_dir, Path(painting) if painting else None)
+    canvas = load_painting(data_dir, Path(str(painting)) if painting else None)
     return scream_dsprites(_dsprites(data_dir), canvas)
 
 
@@ -57,10 +59,10 @@ def _shapes3d(data_dir: Path | None) -> DataSet:
     return (data_dir and shapes3d_file(data_dir)) or shapes3d()
 
 
-def _teapots(data_dir: Path | None, gap: str | None = None) -> DataSet:
+def _teapots(data_dir: Path | None, gap: str | None = None, reading: str = "script") -> DataSet:
     from karenina.data.teapots import teapots
 
-    return teapots(gap)
+    return teapots(gap, reading)
 
 
 def _smallnorb(data_dir: Path | None) -> DataSet:
@@ -109,32 +111,60 @@ def names() -> tuple[str, ...]:
 def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | None = None, **options: Any) -> DataSet:
     """A data set by name, or from a folder of images, an .npz or an .h5 of your own.
 
-    name: one of `karenina data list`, or a path. data_dir: the folder with official files, by default the environment
-    variable KARENINA_DATA; an official file wins over our renderer, and `.source` says which it is.
+    name: one of `karenina data list`, or a path; options may follow a colon, as in "teapots:gap=exclude" or
+    "faces:size=64,grey=true". data_dir: the folder with official files, by default the environment variable
+    KARENINA_DATA; an official file wins over our renderer, and `.source` says which it is.
     options: of the data set, such as gap="exclude" (teapots), painting=PATH (scream_dsprites), or for a path size=64,
-    grey=True, factors_csv=PATH (see karenina.data.own).
+    grey=True, factors_csv=PATH (see karenina.data.own). They are part of the data set's `.name`.
 
     >>> data = load("blobs")
     >>> data.factor_names, data.factor_sizes, data.image_shape, len(data), data.source
     (('background', 'x', 'y', 'radius'), (8, 8, 8, 6), (1, 16, 16), 3072, 'rendered')
     """
-    if str(name) in REGISTRY:
+    text = str(name)
+    if text not in REGISTRY and not Path(text).exists():
+        text, given = split_name(text)
+        options = {**given, **options}
+    if text in REGISTRY:
         where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
         if where and not Path(where).is_dir():
             raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
-        try:
-            return REGISTRY[str(name)](Path(where) if where else None, **options)
-        except TypeError as error:
-            if options and "unexpected keyword" in str(error):
-                raise ValueError(f"{name} has no option {', '.join(map(repr, options))}") from None
-            raise
-    if Path(name).exists():
+        known = list(inspect.signature(REGISTRY[text]).parameters)[1:]
+        for option in options:
+            if option not in known:
+                raise ValueError(f"{text} has no option {option!r}; it has {', '.join(known) or 'none'}")
+        data = REGISTRY[text](Path(where) if where else None, **options)
+    elif Path(text).exists():
         from karenina.data.own import open_own
 
-        return open_own(Path(name), **options)
-    close = difflib.get_close_matches(str(name), REGISTRY, n=1, cutoff=0.5)
+        data = open_own(Path(text), **options)
+    else:
+        raise _unknown(text)
+    data.name = join_name(data.name, options)
+    return data
+
+
+def load_again(
+    name: str, path: str | os.PathLike[str] | None = None, *, data_dir: str | os.PathLike[str] | None = None
+) -> DataSet:
+    """The data set that a run remembers as `name`, its options included.
+
+    path: where it is, if it is your own. Options of the path, as in "faces:factors_csv=new.csv", win over the run's.
+    """
+    base, options = split_name(name)
+    where = base if path is None else str(path)
+    if path is None and base not in REGISTRY and not Path(base).exists():
+        raise ValueError(f"the run was trained on data of your own ({name!r}): give it by --data PATH or data=")
+    if not Path(where).exists():
+        where, given = split_name(where)
+        options |= given
+    return load(where, data_dir=data_dir, **options)
+
+
+def _unknown(name: str) -> ValueError:
+    close = difflib.get_close_matches(name, REGISTRY, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}? Known" if close else "known"
-    raise ValueError(f"no data set and no file {str(name)!r}; {hint}: {', '.join(REGISTRY)}")
+    return ValueError(f"no data set and no file {name!r}; {hint}: {', '.join(REGISTRY)}")
 
 
 @dataclass(frozen=True)

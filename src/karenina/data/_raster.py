@@ -3,13 +3,12 @@
 The compiled functions share one file, because numba's cache only notices changes in the file of the function called.
 """
 
-from collections.abc import Callable
 from math import ceil, cos, floor, sin, sqrt
-from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from karenina._compile import njit
 
 # A pixel is the mean of its samples. They lie on a square lattice, turned so that the pixel grid fits into it: one
 # pixel to the right is A steps along it and B steps back across. No two samples of a pixel share a row or a column, so
@@ -37,14 +36,7 @@ AMBIENT, SKY, DIFFUSE, SPECULAR = 0.26, 0.08, 0.48, 0.18
 
 
 _compiled = njit(nogil=True, error_model="numpy")
-
-
-def _compiled_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile at the first call, and keep the result on disk if there is a place for it."""
-    try:
-        return njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # neither the package's folder nor the user's cache can be written
-        return _compiled(function)
+_compiled_once = njit(cache=True, nogil=True, error_model="numpy")  # kept on disk
 
 
 @_compiled

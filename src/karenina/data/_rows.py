@@ -6,6 +6,7 @@ process, so they may be pickled, sent to workers and used after a fork.
 
 import contextlib
 import errno
+import glob
 import hashlib
 import math
 import os
@@ -20,12 +21,13 @@ import h5py
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from karenina._arrays import npy_header, readable
 from karenina._files import atomic
+from karenina.data._reading import MEMORY_LIMIT, h5_dataset, open_h5
+
+_MARK = 12  # characters of a hash in the name of a cache
 
 Rows = Callable[[NDArray[np.int64]], NDArray]
-
-# What may be kept in memory when it cannot be kept on disk.
-MEMORY_LIMIT = 1 << 30
 
 
 @dataclass
@@ -68,11 +70,13 @@ class H5Rows:
     _pid: int = field(default=0, repr=False)
 
     def __call__(self, index: NDArray[np.int64]) -> NDArray:
-        if self._pid != os.getpid():
-            self._dataset, self._pid = h5py.File(self.path, "r")[self.key], os.getpid()
-        # HDF5 wants increasing row numbers without repeats.
-        unique, back = np.unique(index, return_inverse=True)
-        return self._dataset[unique][back]
+        with readable(self.path, "an HDF5 file"):
+            if self._pid != os.getpid():
+                self._dataset = h5_dataset(h5py.File(self.path, "r"), self.key, "rows")
+                self._pid = os.getpid()
+            # HDF5 wants increasing row numbers without repeats.
+            unique, back = np.unique(index, return_inverse=True)
+            return self._dataset[unique][back]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_dataset": None, "_pid": 0}
@@ -81,20 +85,31 @@ class H5Rows:
 def h5_rows(path: Path, key: str) -> Rows | None:
     """The quickest way to rows of an HDF5 dataset: a memory map if it is one plain block, single chunks if a row needs
     few; None if every row would unpack chunks that hold many others (then make a cache)."""
-    with h5py.File(path, "r") as file:
-        dataset = file[key]
+    expected = f"an HDF5 file with {key}"
+    with open_h5(path, expected) as file:
+        dataset = h5_dataset(file, key, expected)
         offset = dataset.id.get_offset()
-        if dataset.chunks is None and offset is not None and not dataset.external:
+        if dataset.chunks is None and offset is not None:
+            if offset + dataset.dtype.itemsize * math.prod(dataset.shape) > path.stat().st_size:
+                raise ValueError(f"{key} is cut off")
             return MappedRows(path, dataset.shape, offset, dataset.dtype)
         if dataset.chunks is None or dataset.chunks[0] <= 8:
             return H5Rows(path, key)
     return None
 
 
-def signature(sources: tuple[Path, ...]) -> str:
-    """A short mark that changes when one of the files changes in name, size or time."""
-    marks = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
-    return hashlib.sha256(repr(marks).encode()).hexdigest()[:12]
+def signature(sources: tuple[Path, ...], *, here: bool) -> str:
+    """A short mark that changes when one of the files changes.
+
+    By name, size and time, which stay when a folder is copied with its cache. here: also by what no copy has: the path,
+    the file's number and the time of its last change, which nobody can set back.
+    """
+    marks = []
+    for path in sources:
+        about = path.stat()
+        own = (os.path.abspath(path), about.st_ino, about.st_ctime_ns) if here else (path.name,)
+        marks.append((*own, about.st_size, about.st_mtime_ns))
+    return hashlib.sha256(repr(marks).encode()).hexdigest()[:_MARK]
 
 
 @dataclass
@@ -102,8 +117,8 @@ class CachedRows:
     """Rows that are worked out once from source files and kept as a .npy, from then on a memory map.
 
     sources: the files, whose sizes and times the cache must match. shape: of the whole array, uint8. blocks: gives the
-    array in pieces. The cache lies beside the first source (or in `folder`); where it cannot be written, `otherwise`
-    gives the rows, or the array goes to memory if it is under 1 GB. Both are said by a warning.
+    array in pieces. The cache lies beside the first source, or in `folder` with those of other sources; where it cannot
+    be written, `otherwise` gives the rows, or the array goes to memory if it is under 1 GB. Both are said by a warning.
     """
 
     sources: tuple[Path, ...]
@@ -124,8 +139,16 @@ class CachedRows:
 
     @property
     def path(self) -> Path:
-        folder = self.folder or self.sources[0].parent
-        return folder / f"{self.sources[0].name}.{signature(self.sources)}.{self.tag}.npy"
+        folder, shared = self.folder or self.sources[0].parent, self.folder is not None
+        return folder / f"{self._stem}.{signature(self.sources, here=shared)}.{self.tag}.npy"
+
+    @property
+    def _stem(self) -> str:
+        """What caches of these sources have in common, and in a shared folder no others."""
+        if self.folder is None:
+            return self.sources[0].name
+        place = os.path.abspath(self.sources[0].parent)
+        return f"{os.path.basename(place)}-{hashlib.sha256(os.fsencode(place)).hexdigest()[:_MARK]}"
 
     def _open(self) -> Rows:
         with _only_one(self.sources[0].parent):
@@ -147,10 +170,9 @@ class CachedRows:
             np.lib.format.write_array_header_1_0(file, header)
             for block in self.blocks():
                 file.write(np.ascontiguousarray(block).data)
-        if self.folder is None:  # in a shared folder another set may have files of the same names
-            for old in self.path.parent.glob(f"{self.sources[0].name}.*.{self.tag}.npy"):
-                if old != self.path:
-                    old.unlink(missing_ok=True)
+        for old in self.path.parent.glob(f"{glob.escape(self._stem)}.{'?' * _MARK}.{self.tag}.npy"):
+            if old != self.path:
+                old.unlink(missing_ok=True)
 
     def _fall_back(self, error: OSError) -> Rows:
         size = math.prod(self.shape)
@@ -182,9 +204,11 @@ def _header_bytes(path: Path) -> int:
 
 def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
     try:
-        return path.stat().st_size == _header_bytes(path) + math.prod(shape)
-    except (FileNotFoundError, ValueError):
+        with path.open("rb") as file:
+            header = npy_header(file, path.stat().st_size)
+    except Exception:  # there is none, or it is damaged
         return False
+    return (header.shape, header.dtype, header.fortran) == (shape, np.uint8, False)
 
 
 @contextlib.contextmanager

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from PIL import Image
 
+from karenina.data._reading import open_image
 from karenina.data.dataset import DataSet, Render
 from karenina.data.factors import FactorGrid
 
@@ -193,11 +193,8 @@ def load_painting(data_dir: Path | None = None, path: Path | None = None) -> NDA
         path = found[0]
     elif not path.is_file():
         raise ValueError(f"no painting at {path}, expected an image file")
-    try:
-        with Image.open(path) as image:
-            picture = image.convert("RGB")
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{path} is not a readable image: {error}") from error
+    with open_image(path) as image:
+        picture = image.convert("RGB")
     full = picture.size
     picture.thumbnail(PAINTING_SIZE)
     if min(picture.size) < 64:

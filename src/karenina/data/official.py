@@ -18,9 +18,10 @@ from karenina.data._reading import (
     find,
     h5_blocks,
     h5_dataset,
+    h5_small,
+    h5_whole,
     missing,
     npz_array,
-    npz_keys,
     npz_small,
     open_h5,
 )
@@ -102,13 +103,12 @@ def dsprites_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> Dat
     if path.suffix == ".npz":
         array = npz_array(path, "imgs", expected)
         shape, dtype, read = array.shape, array.dtype, array.blocks
-        has_labels = "latents_classes" in npz_keys(path, expected)
-        labels = npz_small(path, "latents_classes") if has_labels else None
+        labels = npz_small(path, "latents_classes").get("latents_classes")
     else:
         with open_h5(path, expected) as file:
             dataset = h5_dataset(file, "imgs", expected)
             shape, dtype, read = dataset.shape, dataset.dtype, partial(h5_blocks, path, "imgs")
-            labels = file["latents/classes"][:] if "latents/classes" in file else None
+            labels = h5_small(file, "latents/classes", expected)
     if len(shape) != 3 or shape[1:] != (64, 64) or dtype != np.uint8:
         raise ValueError(f"{path}: imgs is {dtype} {shape}, expected {expected}")
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 6:
@@ -145,11 +145,11 @@ def shapes3d_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> Dat
     expected = "3D Shapes: images (n, 64, 64, 3) uint8 and labels (n, 6)"
     with open_h5(path, expected) as file:
         images, labels = h5_dataset(file, "images", expected), h5_dataset(file, "labels", expected)
-        if images.dtype != np.uint8 or images.shape[1:] != (64, 64, 3) or labels.shape != (len(images), 6):
+        count, values = images.shape[0] if images.shape else 0, h5_whole(labels)
+        if images.dtype != np.uint8 or images.shape[1:] != (64, 64, 3) or values.shape != (count, 6):
             raise ValueError(
                 f"{path}: images is {images.dtype} {images.shape}, labels {labels.shape}, expected {expected}"
             )
-        count, values = len(images), labels[:]
     rows = h5_rows(path, "images")
     fetch: Rows
     if rows is not None:
@@ -170,9 +170,17 @@ def _shapes3d_classes(values: NDArray) -> NDArray:
     """The labels, hues 0..0.9, scales 0.75..1.25, shapes 0..3 and angles -30..30, as numbers of their values."""
     low = np.array([0, 0, 0, 0.75, 0, -30])
     step = np.array([0.1, 0.1, 0.1, 0.5 / 7, 1, 60 / 14])
-    classes = (values - low) / step
+    if not _finite(values):
+        return values
+    classes = (values.astype(np.float64) - low) / step
     whole = np.round(classes)
-    return whole.astype(np.int64) if np.allclose(classes, whole, atol=1e-3) else values
+    fits = np.abs(classes - whole).max(initial=0) < 1e-3 and np.abs(whole).max(initial=0) < 1000
+    return whole.astype(np.int64) if fits else values
+
+
+def _finite(values: NDArray) -> bool:
+    """Whether all are numbers, none of them beyond what a label could be."""
+    return values.dtype.kind in "iuf" and bool((np.abs(values) < 2.0**53).all())
 
 
 def mpi3d_file(folder: Path | None, version: str, *, _sizes: tuple[int, ...] | None = None) -> DataSet:
@@ -223,6 +231,8 @@ def _grid_or_table(
         raise ValueError(f"{path} holds {count:,} images without labels, expected {len(grid):,}")
     if labels is not None and labels.shape != (count, len(grid.names)):
         raise ValueError(f"{path}: the labels have shape {labels.shape}, expected ({count}, {len(grid.names)})")
+    if labels is not None and not _finite(labels):
+        raise ValueError(f"{path}: not all labels are finite numbers")
     if labels is None or (whole and np.array_equal(labels, grid.rows(np.arange(count)))):
         return DataSet(name, grid, image_shape, GridImages(grid, fetch), source=path.name)
     rows = f"{count:,} of {len(grid):,} images" if not whole else "not in the order of the grid"

@@ -3,6 +3,7 @@
 Everything comes out as uint8 (n, c, h, w) with one or three channels. Up to 1 GB is kept in memory; more stays on disk.
 """
 
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,14 +18,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from karenina.data._attributes import read_factors
-from karenina.data._reading import bad, h5_blocks, h5_dataset, npz_array, npz_keys, npz_small, open_h5
+from karenina.data._reading import h5_blocks, h5_dataset, h5_small, npz_array, npz_small, open_h5, open_image
 from karenina.data._rows import MEMORY_LIMIT, CachedRows, MappedRows, MemoryRows, Rows, gather, h5_rows
 from karenina.data.dataset import TableDataSet
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"}
+MOST_PIXELS = 178_956_970  # of one image: where Pillow takes a file for an attack
 _GREY_MODES = {"1", "L", "LA", "I", "I;16", "I;16L", "I;16B"}
 
-Size = int | tuple[int, int]
+Size = int | tuple[int, int] | str
 
 
 def open_own(path: Path, **options: Any) -> TableDataSet:
@@ -57,10 +59,12 @@ def folder(
     """The image files of a folder, in the order of their sorted names.
 
     factors_csv: a table whose first column is the file name, the others one factor each; or CelebA's attribute file.
-    size: the images are resized to this (side, or height and width); needed if they differ. crop: first cut out the
-    middle (CelebA: crop=178, size=64). grey: one channel or three; by default one if all files are grey. recursive:
-    subfolders too. strict: an image without factors or factors without an image is an error, else it is left out.
+    size: the images are resized to this (64, (64, 48) or "64x48": height, width); needed if they differ. crop: first
+    cut out the middle (CelebA: crop=178, size=64). grey: one channel or three; by default one if all files are grey.
+    recursive: subfolders too. strict: an image without factors or factors without an image is an error, else it is left
+    out.
     """
+    _check_flags(grey=grey, recursive=recursive, strict=strict)
     root = Path(path)
     found = sorted(
         file
@@ -72,7 +76,7 @@ def folder(
         hint = "; there are some in its subfolders: recursive=True" if below else f" ({', '.join(sorted(SUFFIXES))})"
         raise ValueError(f"{str(root)!r} holds no images{hint}")
     names = [file.relative_to(root).as_posix() for file in found]
-    factors = read_factors(Path(factors_csv), names, strict) if factors_csv is not None else None
+    factors = read_factors(Path(str(factors_csv)), names, strict) if factors_csv is not None else None
     if factors is not None and not strict:
         found = [found[i] for i in factors.kept]
     with ThreadPoolExecutor() as pool:
@@ -96,10 +100,17 @@ def folder(
 def _pair(size: Size | None) -> tuple[int, int] | None:
     if size is None:
         return None
-    match (size, size) if isinstance(size, int) else size:
-        case [int(height), int(width)] if height > 0 and width > 0:
+    sides = [int(side) if side.isdecimal() else side for side in size.split("x")] if isinstance(size, str) else size
+    match (size, size) if isinstance(size, int) else sides:
+        case [int(height), int(width)] if height > 0 and width > 0 and height * width <= MOST_PIXELS:
             return height, width
-    raise ValueError(f"a size is a whole number or (height, width), got {size!r}")
+    raise ValueError(f"a size is an integer or (height, width) of at most {MOST_PIXELS:,} pixels, got {size!r}")
+
+
+def _check_flags(**flags: bool | None) -> None:
+    for name, value in flags.items():
+        if value not in (True, False, None):
+            raise ValueError(f"{name} is true or false, got {value!r}")
 
 
 def _target(
@@ -123,11 +134,8 @@ def _target(
 
 def _head(path: Path) -> tuple[str, tuple[int, int]]:
     """The mode and (height, width) of an image file, without decoding it."""
-    try:
-        with Image.open(path) as image:
-            mode, size = image.mode, (image.height, image.width)
-    except (OSError, Image.DecompressionBombError) as error:
-        raise bad(path, "an image", error) from None
+    with open_image(path) as image:
+        mode, size = image.mode, (image.height, image.width)
     if mode == "F":
         raise ValueError(f"{path} has float pixels, expected 8 or 16 bits")
     return mode, size
@@ -142,12 +150,9 @@ class LoadImage:
     channels: int
 
     def __call__(self, path: Path) -> NDArray[np.uint8]:
-        try:
-            with Image.open(path) as image:
-                image.load()
-                return self.convert(image)
-        except (OSError, SyntaxError, EOFError) as error:  # Pillow's decoders raise all of these on damaged files
-            raise bad(path, "an image", error) from None
+        with open_image(path) as image:
+            image.load()
+            return self.convert(image)
 
     def convert(self, image: Image.Image) -> NDArray[np.uint8]:
         if image.mode.startswith("I"):  # 16 bits; Pillow would clip them at 255
@@ -175,11 +180,15 @@ class FileRows:
 def _image_rows(files: tuple[Path, ...], image_shape: tuple[int, int, int], load: LoadImage) -> Rows:
     shape = (len(files), *image_shape)
     blocks = partial(_decoded, files, load)
-    if np.prod(shape, dtype=np.int64) <= MEMORY_LIMIT:
+    if math.prod(shape) <= MEMORY_LIMIT:
         return MemoryRows(gather(shape, blocks()))
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "karenina"
-    tag = f"{'x'.join(map(str, image_shape))}{f'-crop{load.crop[0]}x{load.crop[1]}' if load.crop else ''}"
+    tag = f"{_by(image_shape)}{f'-crop{_by(load.crop)}' if load.crop else ''}"
     return CachedRows(files, shape, blocks, otherwise=FileRows(files, load), folder=cache, tag=tag)
+
+
+def _by(sizes: tuple[int, ...]) -> str:
+    return "x".join(map(str, sizes))
 
 
 def _decoded(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.uint8]]:
@@ -197,10 +206,9 @@ def npz_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: bo
     path = Path(path)
     expected = "an .npz with images (n, h, w[, c])"
     array = npz_array(path, "images", expected)
-    keys = npz_keys(path, expected)
-    factors = npz_small(path, "factors") if "factors" in keys else None
-    names = npz_small(path, "factor_names") if "factor_names" in keys else None
+    small = npz_small(path, "factors", "factor_names")
     mapped = None if array.offset is None else MappedRows(path, array.shape, array.offset, array.dtype)
+    factors, names = small.get("factors"), small.get("factor_names")
     return _array_set(path, array.shape, array.dtype, array.blocks, mapped, factors, names, size, grey)
 
 
@@ -211,8 +219,7 @@ def h5_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: boo
     with open_h5(path, expected) as file:
         images = h5_dataset(file, "images", expected)
         shape, dtype = images.shape, images.dtype
-        factors = file["factors"][:] if "factors" in file else None
-        names = file["factor_names"].asstr()[:] if "factor_names" in file else None
+        factors, names = (h5_small(file, key, expected) for key in ("factors", "factor_names"))
     blocks = partial(h5_blocks, path, "images")
     return _array_set(path, shape, dtype, blocks, h5_rows(path, "images"), factors, names, size, grey)
 
@@ -228,23 +235,27 @@ def _array_set(
     size: Size | None,
     grey: bool | None,
 ) -> TableDataSet:
+    _check_flags(grey=grey)
     axis = _channel_axis(path, shape)
     if dtype.kind not in "bf" and dtype != np.uint8:
         raise ValueError(f"{path}: images are {dtype}, expected uint8, bool, or float in [0, 1]")
     channels = 1 if axis is None else shape[axis]
     height, width = [side for i, side in enumerate(shape) if i not in (0, axis)]
+    if height * width > MOST_PIXELS:
+        raise ValueError(f"{path}: images have shape {shape}, expected at most {MOST_PIXELS:,} pixels each")
     to_size = _pair(size) or (height, width)
     to_channels = channels if grey is None else 1 if grey else 3
     convert = ConvertRows(str(path), axis, to_size, to_channels)
     image_shape = (to_channels, *to_size)
     table, factor_names = _table(path, shape[0], factors, names)
     fetch: Rows
-    if shape[0] * int(np.prod(image_shape)) <= MEMORY_LIMIT:
+    if shape[0] * math.prod(image_shape) <= MEMORY_LIMIT:
         fetch = MemoryRows(gather((shape[0], *image_shape), map(convert, blocks())))
     elif rows is not None:
         fetch = Converted(rows, convert)
     else:
-        fetch = CachedRows((path,), (shape[0], *image_shape), partial(_converted, blocks, convert), tag="images")
+        tag = f"images-{_by(image_shape)}"
+        fetch = CachedRows((path,), (shape[0], *image_shape), partial(_converted, blocks, convert), tag=tag)
     return TableDataSet(path.stem, factor_names, table, image_shape, fetch, source=str(path))
 
 
@@ -311,8 +322,14 @@ def _table(path: Path, count: int, factors: NDArray | None, names: NDArray | Non
         raise ValueError(f"{path}: factors are {factors.dtype} {factors.shape}, expected numbers ({count}, k)")
     if not np.isfinite(table).all():
         raise ValueError(f"{path}: row {np.argwhere(~np.isfinite(table))[0, 0]} of factors is not finite")
-    labels = tuple(str(name) for name in np.ravel(names)) if names is not None else ()
+    if table.dtype.kind == "u" and table.max(initial=0) > np.iinfo(np.int64).max:
+        raise ValueError(f"{path}: factors go up to {table.max()}, beyond 64-bit integers with a sign")
+    labels = tuple(_word(name) for name in np.ravel(names)) if names is not None else ()
     if names is not None and (len(labels) != table.shape[1] or len(set(labels)) != len(labels)):
         raise ValueError(f"{path}: factor_names are {labels}, expected {table.shape[1]} different names")
     table = table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
     return table, labels or tuple(f"factor_{i}" for i in range(table.shape[1]))
+
+
+def _word(name: Any) -> str:
+    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)

@@ -43,7 +43,7 @@ def traversals(data: DataSet, columns: int = 10, seed: int = 0) -> list[tuple[st
 
 def draw_sheet(data: DataSet, path: str | os.PathLike[str], *, columns: int = 10, seed: int = 0) -> None:
     """Write the labelled contact sheet of a data set as PNG (or PDF or SVG, by the ending of `path`)."""
-    from matplotlib.figure import Figure
+    from karenina._figures import Figure
 
     rows = traversals(data, columns, seed)
     c, h, w = data.image_shape

@@ -29,17 +29,26 @@ _LOW, _HIGH = (0.0, 0.0, 0.0, 0.0, 0.0), (2 * pi, pi / 2, 1.0, 1.0, 1.0)
 BOX = FactorBox(_NAMES, _LOW, _HIGH)
 
 
-def in_gap(factors: ArrayLike) -> NDArray[np.bool_]:
+# What "red" means in the gap: the condition that appendix B.2 prints, and that of the authors' script.
+READINGS = ("script", "printed")
+
+
+def in_gap(factors: ArrayLike, reading: str = "script") -> NDArray[np.bool_]:
     """Whether factor rows (n, 5) are red teapots from above, the held-out corner of appendix B.2: (n,).
 
-    Elevation over pi / 4, and red over green + 0.15 and over blue + 0.15. The paper prints the condition on green
-    alone, which holds out 18% of the images; but it counts 21,238 of 200,000, near the 10.2% of both conditions.
+    Both readings want an elevation over pi / 4 and red over green + 0.15, as the paper prints. "script", the default,
+    also wants red over blue + 0.15, as the authors' script does. The paper counts 21,238 of its 200,000 images in the
+    gap: "script" holds 10.2 % of all teapots, "printed" 18.1 %.
 
-    >>> in_gap([[0, 1.2, 0.9, 0.1, 0.1], [0, 0.2, 0.9, 0.1, 0.1], [0, 1.2, 0.9, 0.1, 0.9]]).tolist()
-    [True, False, False]
+    >>> rows = [[0, 1.2, 0.9, 0.1, 0.1], [0, 0.2, 0.9, 0.1, 0.1], [0, 1.2, 0.9, 0.1, 0.9]]
+    >>> in_gap(rows).tolist(), in_gap(rows, "printed").tolist()
+    ([True, False, False], [True, False, True])
     """
+    if reading not in READINGS:
+        raise ValueError(f"reading is {reading!r}, expected {' or '.join(map(repr, READINGS))}")
     _, elevation, red, green, blue = BOX.check(factors).T
-    return (elevation > pi / 4) & (red > green + 0.15) & (red > blue + 0.15)
+    printed = (elevation > pi / 4) & (red > green + 0.15)
+    return printed if reading == "printed" else printed & (red > blue + 0.15)
 
 
 @dataclass(frozen=True)
@@ -47,13 +56,14 @@ class GapBox(FactorBox):
     """The box of all teapots, of which `sample` draws those outside the gap ("exclude") or inside it ("only")."""
 
     gap: str = "exclude"
+    reading: str = "script"
 
     def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.float64]:
         rows = super().sample(n, rng, fixed)
         every = {name: np.broadcast_to(np.asarray(value), n) for name, value in (fixed or {}).items()}
         wrong = np.arange(n)
         for _ in range(_DRAWS):
-            wrong = wrong[in_gap(rows[wrong]) != (self.gap == "only")]
+            wrong = wrong[in_gap(rows[wrong], self.reading) != (self.gap == "only")]
             if len(wrong) == 0:
                 return rows
             rows[wrong] = super().sample(len(wrong), rng, {name: value[wrong] for name, value in every.items()})
@@ -77,10 +87,11 @@ def _images(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.u
         return render(*_scene(), views, colours, SIZE)
 
 
-def teapots(gap: str | None = None) -> DataSet:
+def teapots(gap: str | None = None, reading: str = "script") -> DataSet:
     """Teapots (3, 64, 64): all of them, or with the zero-shot gap left out ("exclude"), or the gap alone ("only").
 
-    The gap decides what `sample` draws; `images` draws any teapot. See `in_gap`.
+    The gap decides what `sample` draws; `images` draws any teapot. reading: which corner the gap is, see `in_gap`; give
+    `karenina.tasks.zero_shot` the same.
 
     >>> images, factors = teapots(gap="only").sample(4, np.random.default_rng(0))
     >>> images.shape, bool(in_gap(factors).all())
@@ -88,5 +99,6 @@ def teapots(gap: str | None = None) -> DataSet:
     """
     if gap not in (None, "exclude", "only"):
         raise ValueError(f"gap is {gap!r}, expected None, 'exclude' or 'only'")
-    factors = BOX if gap is None else GapBox(_NAMES, _LOW, _HIGH, gap)
+    in_gap(np.empty((0, 5)), reading)  # an unknown reading is an error now, not at the first image
+    factors = BOX if gap is None else GapBox(_NAMES, _LOW, _HIGH, gap, reading)
     return DataSet("teapots", factors, (3, SIZE, SIZE), _images, size=200_000)

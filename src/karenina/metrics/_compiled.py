@@ -6,8 +6,9 @@ Plain loops instead of array expressions: they compile in a fraction of the time
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from karenina._compile import njit
 
 Array = NDArray[Any]
 
@@ -71,126 +72,130 @@ def local_variances(
 
 
 @njit(cache=True)
-def _segment(
-    gram: Array, target: Array, w: Array, support: Array, sides: Array, u: Array, v: Array, p: Array, q: Array
-) -> int:
-    """While support and signs stay, the lasso's solution is u - alpha v, and target - gram w is p + alpha q.
-
-    Returns the size of the support, or 0 if its block of the Gram matrix is singular.
-    """
-    m = 0
-    for j in range(len(w)):
-        if w[j] != 0.0:
-            support[m] = j
-            sides[m] = 1.0 if w[j] > 0 else -1.0
-            m += 1
-    low = np.zeros((m, m))
-    for a in range(m):
+def _factored(gram: Array, support: Array, first: int, m: int, low: Array) -> bool:
+    """Cholesky rows first..m-1 of the support's block of the Gram matrix; False if one depends on those before it."""
+    for a in range(first, m):
         for b in range(a + 1):
             value = gram[support[a], support[b]]
             for c in range(b):
                 value -= low[a, c] * low[b, c]
-            if a == b:
-                if value <= 1e-10 * gram[support[a], support[a]]:
-                    return 0
+            if a > b:
+                low[a, b] = value / low[b, b]
+            elif value > 1e-12 * gram[support[a], support[a]]:
                 low[a, a] = value**0.5
             else:
-                low[a, b] = value / low[b, b]
+                return False
+    return True
+
+
+@njit(cache=True)
+def _solve(low: Array, m: int, x: Array) -> None:
+    """Multiply x[:m] by the inverse of the matrix whose Cholesky factor is low."""
     for a in range(m):
-        u[a] = target[support[a]]
-        v[a] = sides[a]
         for c in range(a):
-            u[a] -= low[a, c] * u[c]
-            v[a] -= low[a, c] * v[c]
-        u[a] /= low[a, a]
-        v[a] /= low[a, a]
+            x[a] -= low[a, c] * x[c]
+        x[a] /= low[a, a]
     for a in range(m - 1, -1, -1):
         for c in range(a + 1, m):
-            u[a] -= low[c, a] * u[c]
-            v[a] -= low[c, a] * v[c]
-        u[a] /= low[a, a]
-        v[a] /= low[a, a]
-    for i in range(len(w)):
-        p[i] = target[i]
-        q[i] = 0.0
+            x[a] -= low[c, a] * x[c]
+        x[a] /= low[a, a]
+
+
+@njit(cache=True)
+def _enter(
+    gram: Array, w: Array, sides: Array, support: Array, m: int, i: int, low: Array, x: Array, refused: Array
+) -> int:
+    """Put input i on the support of m; returns its new size.
+
+    Where i depends on those there, their weight moves to it until one of them has none and leaves: the fit stays and
+    the sum of absolute weights falls. If it would not fall, i was called for by rounding, and is refused.
+    """
+    while not _factored(gram, support, m, m + 1, low):
         for a in range(m):
-            p[i] -= gram[i, support[a]] * u[a]
-            q[i] += gram[i, support[a]] * v[a]
-    return m
+            x[a] = gram[i, support[a]]
+        _solve(low, m, x)
+        length, out, fall = np.inf, -1, -1.0
+        for a in range(m):
+            pull = sides[i] * x[a] * sides[support[a]]
+            fall += pull
+            if pull > 0.0 and abs(w[support[a]]) < length * pull:
+                length, out = abs(w[support[a]]) / pull, a
+        if fall <= 0.0 or out < 0:
+            w[i], refused[i] = 0.0, True
+            return m
+        for a in range(m):
+            w[support[a]] -= length * sides[i] * x[a]
+        w[i] += length * sides[i]
+        m = _leave(gram, w, support, m, out, low)
+        support[m] = i
+    return m + 1
 
 
 @njit(cache=True)
-def _holds(alpha: float, m: int, sides: Array, u: Array, v: Array, p: Array, q: Array) -> bool:
-    """Whether the segment's solution is optimal at alpha."""
-    for a in range(m):
-        if (u[a] - alpha * v[a]) * sides[a] <= 0.0:
-            return False
-    for i in range(len(p)):
-        if abs(p[i] + alpha * q[i]) > alpha * (1 + 1e-9):
-            return False
-    return m > 0
+def _leave(gram: Array, w: Array, support: Array, m: int, out: int, low: Array) -> int:
+    """Take the input at position `out` off the support of m; returns its new size."""
+    w[support[out]] = 0.0
+    for a in range(out, m - 1):
+        support[a] = support[a + 1]
+    _factored(gram, support, out, m - 1, low)
+    return m - 1
 
 
 @njit(cache=True)
-def _descend(gram: Array, target: Array, alpha: float, w: Array, tolerance: float, sweeps: int) -> None:
-    """Coordinate descent from w until no step moves the fit by more than the tolerance."""
-    d = len(w)
-    q = np.empty(d)
-    for i in range(d):
-        q[i] = target[i]
-        for j in range(d):
-            q[i] -= gram[i, j] * w[j]
-    for _ in range(sweeps):
-        most = 0.0
-        for j in range(d):
-            own = gram[j, j]
-            if own <= 0.0:
-                continue
-            pull = q[j] + own * w[j]
-            new = 0.0
-            if pull > alpha:
-                new = (pull - alpha) / own
-            elif pull < -alpha:
-                new = (pull + alpha) / own
-            change = new - w[j]
-            if change != 0.0:
-                for i in range(d):
-                    q[i] -= gram[j, i] * change
-                w[j] = new
-                most = max(most, abs(change) * own)
-        if most <= tolerance:
-            return
-
-
-@njit(cache=True)
-def lasso_paths(gram: Array, covariance: Array, grid: Array, tolerance: float, sweeps: int) -> Array:
+def lasso_paths(gram: Array, covariance: Array, grid: Array) -> Array:
     """Lasso weights for each target (columns of covariance) at each of its falling penalties: (k, alphas, d).
 
-    Coordinate descent finds the support, one linear solve makes the weights exact, and the next penalties need neither
-    as long as the support stays.
+    An active-set method, exact also for inputs that depend on each other. While support and signs stay, the optimum is
+    u - alpha v, and target - gram w is p + alpha q. Weights move there until one of them is 0 and leaves the support;
+    at the optimum, the input with the largest |p + alpha q| above alpha enters it.
     """
     d, k = covariance.shape
-    steps = grid.shape[1]
-    paths = np.zeros((k, steps, d))
-    support, sides = np.empty(d, np.int64), np.empty(d)
-    target, w, u, v, p, q = np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d)
+    paths = np.zeros((k, grid.shape[1], d))
+    support, sides, low = np.empty(d, np.int64), np.zeros(d), np.empty((d, d))
+    u, v, p, q, x = np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     for t in range(k):
-        scale = 1e-300
-        for j in range(d):
-            target[j] = covariance[j, t]
-            scale = max(scale, abs(target[j]))
+        target = covariance[:, t].copy()
+        noise = 1e-14 * np.abs(target).max()
+        w = np.zeros(d)
         m = 0
-        for s in range(steps):
+        p[:] = target
+        q[:] = 0.0
+        for s in range(grid.shape[1]):
             alpha = grid[t, s]
-            if not _holds(alpha, m, sides, u, v, p, q):
+            refused = np.zeros(d, np.bool_)
+            for _ in range(100 * (d + 1)):
+                length, out = 1.0, -1
+                for a in range(m):
+                    j, goal = support[a], u[a] - alpha * v[a]
+                    if goal * sides[j] <= 0.0:
+                        part = w[j] / (w[j] - goal) if w[j] != 0.0 else 0.0
+                        if part <= length:
+                            length, out = part, a
+                for a in range(m):
+                    w[support[a]] = (1 - length) * w[support[a]] + length * (u[a] - alpha * v[a])
+                if out >= 0:
+                    refused[support[out]] = length == 0.0
+                    m = _leave(gram, w, support, m, out, low)
+                else:
+                    most, i = alpha * (1 + 1e-9) + noise, -1
+                    for j in range(d):
+                        if w[j] == 0.0 and not refused[j] and abs(p[j] + alpha * q[j]) > most:
+                            most, i = abs(p[j] + alpha * q[j]), j
+                    if i < 0:
+                        break
+                    sides[i] = 1.0 if p[i] + alpha * q[i] > 0 else -1.0
+                    support[m] = i
+                    m = _enter(gram, w, sides, support, m, i, low, x, refused)
+                for a in range(m):
+                    u[a], v[a] = target[support[a]], sides[support[a]]
+                _solve(low, m, u)
+                _solve(low, m, v)
                 for j in range(d):
-                    w[j] = paths[t, max(s - 1, 0), j]
-                _descend(gram, target, alpha, w, tolerance * scale, sweeps)
-                for j in range(d):
-                    paths[t, s, j] = w[j]
-                m = _segment(gram, target, w, support, sides, u, v, p, q)
-                if not _holds(alpha, m, sides, u, v, p, q):
-                    m = 0
-            for a in range(m):
-                paths[t, s, support[a]] = u[a] - alpha * v[a]
+                    p[j], q[j] = target[j], 0.0
+                    for a in range(m):
+                        p[j] -= gram[j, support[a]] * u[a]
+                        q[j] += gram[j, support[a]] * v[a]
+            else:
+                raise ValueError("the lasso found no optimum")
+            paths[t, s] = w
     return paths

@@ -1,7 +1,8 @@
 """Boosted trees and random forests: scikit-learn's, with its defaults, fast enough to fit one per factor and fold.
 
 Same losses, thresholds, leaf values and importances as scikit-learn 1.9. What differs is the random stream, which draws
-bootstraps and settles ties between features. Rows are sorted once per training set, not once per node.
+bootstraps and settles ties between features, and that rounding is relative to a code's scale: scikit-learn's 1e-7 makes
+small codes constant. Rows are sorted once per training set, not once per node.
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from karenina.metrics._columns import distinct
 
 Array = NDArray[np.float64]
 
@@ -31,7 +34,8 @@ class Sorted:
     def of(cls, codes: Array) -> "Sorted":
         order = np.argsort(codes, axis=0, kind="stable").T
         values = np.take_along_axis(codes.T, order, axis=1)
-        rank = np.cumsum(np.diff(values, axis=1, prepend=values[:, :1]) > 0, axis=1)  # equal values, equal rank
+        rank = np.zeros(values.shape, np.int64)
+        np.cumsum(distinct(values), axis=1, out=rank[:, 1:])  # equal values, equal rank
         # Half the width keeps the keys of up to 65,536 rows in the cache.
         dtype, bits = (np.uint32, 16) if len(codes) <= 1 << 16 else (np.uint64, 32)
         keys = np.ascontiguousarray(rank << bits | order).astype(dtype)

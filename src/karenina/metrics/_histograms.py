@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from karenina.metrics._inputs import Inputs, ranks
 from karenina.metrics._neighbours import label_information
-from karenina.numerics.histograms import Binning, above_chance, count, discretise, entropy, information
+from karenina.numerics.histograms import Binning, above_chance, both_ways, count, discretise, entropy, information
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -72,7 +72,7 @@ def information_tables(
     if neighbours < 1:
         raise ValueError(f"neighbours must be at least 1, got {neighbours!r}")
     labels = factor_labels(inputs, factor_bins, binning)
-    counts = count(labels, discretise(inputs.codes, bins, binning, limits))
+    counts = count(labels, *both_ways(inputs.codes, bins, binning, limits))
     by_counts = "plugin" if estimator == "knn" else estimator
     factor_entropy = np.maximum(entropy(counts.factor, counts.n, by_counts), 0)
     code_entropy = np.where(inputs.live, np.maximum(entropy(counts.code, counts.n, by_counts), 0), 0.0)

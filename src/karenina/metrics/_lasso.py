@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 GRID = 100  # penalties, from the smallest that gives zero weights down to a thousandth of it, as in LassoCV
-FOLD_TOLERANCE = 1e-7
-FINAL_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +66,13 @@ def fit(x: Array, y: Array, *, alphas: Sequence[float] | None = None, folds: int
     grams, covariances = (np.ascontiguousarray(a) for a in (trained[:, :d, :d], trained[:, :d, d:]))
     error = np.zeros((k, grid.shape[1]))
     for fold in range(folds):
-        w = lasso_paths(grams[fold], covariances[fold], grid, FOLD_TOLERANCE, 1000)  # (k, alphas, d)
+        w = lasso_paths(grams[fold], covariances[fold], grid)  # (k, alphas, d)
         block = left[fold] / sizes[fold]
         error += np.diag(block[d:, d:])[:, None]
         error += ((w @ block[:d, :d] - 2 * block[:d, d:].T[:, None, :]) * w).sum(axis=2)
     best = error.argmin(axis=1)
     alpha = grid[np.arange(k), best]
-    weights = lasso_paths(total[:d, :d] / n, covariance, alpha[:, None], FINAL_TOLERANCE, 100_000)[:, 0].T
+    weights = lasso_paths(total[:d, :d] / n, covariance, alpha[:, None])[:, 0].T
     return Lasso(weights, alpha, centre, unit)
 
 

@@ -64,13 +64,15 @@ def multinomial(
 ) -> Array:
     """Weights (d + 1, classes), the intercept last, of the softmax regression of labels 0..classes-1 on the design.
 
+    Two classes have one penalised vector, as in scikit-learn, here the difference of the columns.
     weights: (n,), how much each row counts. Newton's method with conjugate gradients inside, preconditioned by each
     class's own block of the Hessian. Stops when no entry of the gradient of the mean loss exceeds `tolerance`
     (scikit-learn: 1e-4).
     """
     ones, products, pairs = design.ones, design.products, design.pairs
     n, d = ones.shape
-    penalty = design.ridge(c)
+    # Both columns w / 2 and -w / 2 are penalised, which makes half of ||w||^2.
+    penalty = design.ridge(c / 2 if classes == 2 else c)
     count = np.ones(n) if weights is None else weights
     wanted = np.stack([np.bincount(y, count * column, minlength=classes) for column in ones.T])
     rows = np.arange(n)

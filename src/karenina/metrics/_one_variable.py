@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.metrics._columns import distinct
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -133,7 +135,7 @@ def tree_levels(x: Floats, label: Ints, classes: int, depth: int) -> list[tuple[
     by_class = np.argsort(label, kind="stable")
     size = np.bincount(label, minlength=classes)
     earlier[by_class] = np.arange(n) - np.repeat(np.cumsum(size) - size, size)
-    splittable = np.append(x[:-1] < x[1:], False)
+    splittable = np.append(distinct(x[None])[0], False)
     start = np.array([0])
     levels = []
     for level in range(depth + 1):
@@ -141,7 +143,10 @@ def tree_levels(x: Floats, label: Ints, classes: int, depth: int) -> list[tuple[
         node = np.repeat(np.arange(len(start)), rows)
         counts = np.bincount(node * classes + label, minlength=len(start) * classes).reshape(-1, classes)
         if level:
-            levels.append(((x[start[1:] - 1] + x[start[1:]]) / 2, counts.argmax(axis=1)))
+            below, above = x[start[1:] - 1], x[start[1:]]
+            middle = below / 2 + above / 2
+            middle = np.where((below <= middle) & (middle < above), middle, below)  # neighbouring floats have none
+            levels.append((middle, counts.argmax(axis=1)))
         if level < depth:
             start = np.union1d(start, _best_splits(label, earlier, splittable, start, node, counts))
     return levels

@@ -20,10 +20,12 @@ def split(
     continuous: bool | Sequence[bool] | None,
     rng: np.random.Generator,
     in_sample: bool = False,
+    rows: int | None = None,
 ) -> tuple[Inputs, Rows, Rows]:
     """All rows checked together, and which of them train and test, each in random order.
 
-    Test rows are those given, or a random fraction of all rows, or with `in_sample` all rows, which then train too.
+    Test rows are those given, or a random fraction of the table, or with `in_sample` its rows, which then train too.
+    rows: how many rows of the table are used at most; None: all.
     """
     if (test_codes is None) != (test_factors is None):
         raise ValueError("give both test_codes and test_factors, or neither")
@@ -41,9 +43,15 @@ def split(
     if not 0 < fraction < 1:
         raise ValueError(f"test_fraction is {fraction}, expected a number between 0 and 1")
     inputs = check(codes, factors, continuous, least=6)
-    n = len(inputs.codes)
-    if in_sample:
-        return inputs, np.arange(n), np.arange(n)
-    order = rng.permutation(n)
-    held = min(max(1, round(n * fraction)), n - 4)
-    return inputs, order[held:], order[:held]
+    return inputs, *drawn(len(inputs.codes), 0 if in_sample else fraction, rows, rng, least=4)
+
+
+def drawn(n: int, fraction: float, rows: int | None, rng: np.random.Generator, *, least: int) -> tuple[Rows, Rows]:
+    """Training and test rows of a table of n, `least` or more to train; fraction 0: the same rows for both."""
+    if rows is not None and (rows != int(rows) or rows < 6):
+        raise ValueError(f"rows is {rows}, expected an integer of 6 or more")
+    order = rng.permutation(n)[:rows]
+    if fraction == 0:
+        return order, order
+    held = min(max(1, round(len(order) * fraction)), len(order) - least)
+    return order[held:], order[:held]

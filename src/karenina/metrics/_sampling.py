@@ -21,8 +21,11 @@ class Source(Protocol):
     @property
     def usable(self) -> NDArray[np.bool_]: ...
 
-    def differences(self, factor: Labels, batch: int, rng: np.random.Generator) -> Floats:
-        """Mean |z1 - z2| over `batch` pairs that share their value of factor[p], for each point p: (points, d)."""
+    def differences(self, factor: Labels, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
+        """Mean |z1 - z2| over `batch` pairs that share their value of factor[p], for each point p: (points, d).
+
+        per_pair: every pair draws a value, otherwise all pairs of a point have the same.
+        """
         ...
 
     def variances(self, factor: Labels, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
@@ -74,12 +77,14 @@ class Table:
     def usable(self) -> NDArray[np.bool_]:
         return self.count > 0
 
-    def differences(self, factor: Labels, batch: int, rng: np.random.Generator) -> Floats:
+    def differences(self, factor: Labels, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
         from karenina.metrics._compiled import mean_differences
 
         out = np.empty((len(factor), self.codes.shape[1]))
         for part in _parts(len(factor), 3 * batch):
             uniform = rng.random((len(out[part]), batch, 3))
+            if not per_pair:
+                uniform[:, :, 0] = uniform[:, :1, 0]
             groups = (self.order, self.start, self.size, self.first, self.count)
             mean_differences(self.codes, *groups, factor[part], uniform, out[part])
         return out
@@ -116,13 +121,14 @@ class Simulated:
     def usable(self) -> NDArray[np.bool_]:
         return np.ones(len(self.kept), bool)
 
-    def differences(self, factor: Labels, batch: int, rng: np.random.Generator) -> Floats:
+    def differences(self, factor: Labels, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
         out = np.empty((len(factor), int(self.live.sum())))
         for part in _parts(len(factor), 2 * batch):
-            value = self._values(np.repeat(factor[part], batch), rng)
-            first, second = (self._held(np.repeat(factor[part], batch), value, rng) for _ in range(2))
+            held = np.repeat(factor[part], batch)
+            value = self._values(held, rng) if per_pair else np.repeat(self._values(factor[part], rng), batch)
+            first, second = (self._held(held, value, rng) for _ in range(2))
             gap = np.abs(self._codes(first) - self._codes(second))
-            out[part] = gap.reshape(-1, batch, out.shape[1]).mean(axis=1)
+            out[part] = gap.reshape(len(factor[part]), batch, out.shape[1]).mean(axis=1)
         return out
 
     def variances(self, factor: Labels, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
@@ -135,7 +141,7 @@ class Simulated:
             else:
                 value = np.repeat(self._values(factor[part], rng), batch)
                 rows = self._held(np.repeat(factor[part], batch), value, rng)
-            out[part] = self._codes(rows).reshape(-1, batch, out.shape[1]).var(axis=1, ddof=1)
+            out[part] = self._codes(rows).reshape(len(factor[part]), batch, out.shape[1]).var(axis=1, ddof=1)
         return out
 
     def _values(self, factor: Labels, rng: np.random.Generator) -> Floats:

@@ -8,8 +8,9 @@ sorted again and every threshold is seen.
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from karenina._compile import njit
 
 Array = NDArray[Any]
 
@@ -44,8 +45,10 @@ def _part(source: Array, keys: Array, low: int, high: int, side: Array, mask: An
 
 @njit(cache=True)
 def _threshold(codes: Array, keys: Array, f: int, cut: int, mask: Any) -> float:
+    """The middle between the two rows at the cut, or the lower one where no float lies between them."""
     below, above = codes[keys[f, cut] & mask, f], codes[keys[f, cut + 1] & mask, f]
-    return below + (above - below) / 2
+    middle = below / 2 + above / 2
+    return middle if below <= middle < above else below
 
 
 @njit(cache=True)

@@ -54,6 +54,7 @@ def dci(
     test_codes: ArrayLike | None = None,
     test_factors: ArrayLike | None = None,
     test_fraction: float = 1 / 3,
+    rows: int | None = None,
     continuous: bool | Sequence[bool] | None = None,
     completeness: str = "mean",
     informativeness: str | None = None,
@@ -84,26 +85,27 @@ def dci(
       backend "fast" is our own compilation of the same algorithm and differs by how ties fall (D and C by less than
       0.01 on the reference cases); backend "sklearn" is scikit-learn itself.
 
-    informativeness, measured on rows the model has not seen (the released code of the review uses the training rows):
+    informativeness, measured on rows the model has not seen (the release of Carbonneau et al. takes the training rows):
     "accuracy" (default for labels, on classes that training rows have), "explicitness" = max(0, 1 - MSE / guess_error)
     with factors on [0, 1] (default for numbers), or "nrmse" (RMSE / standard deviation: an error, 0 is best).
-    guess_error 1/6 is the error of an independent uniform guess (review, 4.3.1); the review's released code, and the
-    numbers in its Table 1, have 1/12.
+    guess_error 1/6 is the error of an independent uniform guess (Carbonneau et al., 4.3.1); their released code, and
+    the numbers in their Table 1, have 1/12.
 
-    Test rows: `test_codes` and `test_factors` if given, else a random `test_fraction` of the rows.
+    Test rows: `test_codes` and `test_factors` if given, else a random `test_fraction` of the rows. `rows` limits how
+    many of the table's rows train and test together.
 
-    Assumes: the model finds the relation, and reports what it used. Fails: the lasso sees only linear relations
-    (review, 5.5, Figure 7), drops all but one of redundant codes and so calls them complete (5.4, Table 1: 1.0 for
-    fourfold codes, where the forest says 0.4), and gives noise codes more than 0.3 (5.2, Figure 4). Trees need data: an
-    estimate is good to 0.03 at 10,000 rows (5.7), and overfitted depth lowers D and C (6.2). A rotated code scores low
-    though it is factorised (6.1): see `aligned_dci`. Cost, 10,000 x 10 codes and dSprites factors: lasso 10 ms, forest
-    a few seconds, boosted about 15 s (scikit-learn: ten minutes).
+    Assumes: the model finds the relation, and reports what it used. Fails (Carbonneau et al.): the lasso sees only
+    linear relations (5.5, Figure 7), drops all but one of redundant codes and so calls them complete (5.4, Table 1: 1.0
+    for fourfold codes, where the forest says 0.4), and gives noise codes more than 0.3 (5.2, Figure 4). Trees need
+    data: an estimate is good to 0.03 at 10,000 rows (5.7), and overfitted depth lowers D and C (6.2). A rotated code
+    scores low though it is factorised (6.1): see `aligned_dci`. Cost, 10,000 x 10 codes and dSprites factors: lasso
+    10 ms, forest a few seconds, boosted about 15 s (scikit-learn: ten minutes).
 
-    locatello: model="boosted", continuous=False, completeness="weighted", 10,000 training and 5,000 test rows.
+    locatello: model="boosted", continuous=False, completeness="weighted", rows=15_000 (10,000 to train, 5,000 to test).
     carbonneau: continuous=True, folds=10, guess_error=1/12, and for the lasso scale="range", alphas=(1e-4, 1e-3, 0.01,
     0.1, 0.2, 0.4, 0.8, 1), for the forest depths=(8, 16, 32, 64, 128), max_features=(0.2, 0.4, 0.8, 1.0). Not
     reproduced: its modularity stops at the first dead code, and its informativeness is that of the training rows.
-    Eastwood and Williams 2018, section 2; review 4.3.1; study, appendix C.
+    Eastwood and Williams 2018, section 2; Carbonneau et al. (2022), 4.3.1; Locatello et al. (2019), appendix C.
 
     >>> v = np.random.default_rng(0).uniform(size=(300, 3))
     >>> result = dci(v, v)
@@ -119,12 +121,13 @@ def dci(
         raise ValueError("informativeness='accuracy' needs predicted labels, and the lasso predicts numbers")
     for name, number in (("folds", folds), *(("depths", depth) for depth in depths)):
         if number != int(number) or number < (2 if name == "folds" else 1):
-            raise ValueError(f"{name} has {number}, expected whole numbers of {2 if name == 'folds' else 1} or more")
+            raise ValueError(f"{name} has {number}, expected integers of {2 if name == 'folds' else 1} or more")
     shares = list(max_features) if isinstance(max_features, Sequence) else [max_features]
     if not shares or not all(0 < share <= 1 for share in shares):
         raise ValueError(f"max_features is {max_features!r}, expected shares of the codes, above 0 and up to 1")
     rng = np.random.default_rng(seed)
-    inputs, train, test = split(codes, factors, test_codes, test_factors, test_fraction, continuous, rng)
+    given = (codes, factors, test_codes, test_factors)
+    inputs, train, test = split(*given, test_fraction, continuous, rng, rows=rows)
     options: dict[str, Any] = {"scale": scale, "alphas": alphas, "folds": folds, "backend": backend}
     options |= {"depths": sorted(int(depth) for depth in depths), "max_features": shares}
     importance, predicted, chosen = MODELS[model](inputs, train, test, options, rng)

@@ -28,6 +28,7 @@ def explicitness(
     test_codes: ArrayLike | None = None,
     test_factors: ArrayLike | None = None,
     test_fraction: float = 1 / 3,
+    rows: int | None = None,
     continuous: bool | Sequence[bool] | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Result:
@@ -40,18 +41,19 @@ def explicitness(
 
     codes: (n, d), put on a common scale by training rows (`scale`: "standard" or "range"). factors: (n, k); continuous
     ones are cut into `factor_bins` bins of equal width. Scored on `test_codes` and `test_factors` if given, else on a
-    random `test_fraction` of the rows, or with `in_sample` on the training rows. Only classes that training and test
-    rows both have are scored; constant codes have no effect. The result has per_factor and details: auc, per factor the
-    (class, AUC) arrays.
+    random `test_fraction` of the rows, or with `in_sample` on the training rows. `rows` limits how many of the table's
+    rows train and test together. Only classes that training and test rows both have are scored; constant codes have no
+    effect. The result has per_factor and details: auc, per factor the (class, AUC) arrays.
 
     Assumes: classes that a linear model can tell apart, or order. Fails: a factor that is present but not
     linearly ordered scores low; it stays near 1 for ordered factors even with much noise, as ranks forgive; it wavers
-    with few rows per class (review, 5.7, Figure 9) and is under 1 for perfect codes, as single bins in the middle of a
-    range are not linearly separable (5.2, Figure 4). Cost, 10,000 x 10 codes and dSprites factors: about 0.4 s.
+    with few rows per class (Carbonneau et al., 5.7, Figure 9) and is under 1 for perfect codes, as single bins in the
+    middle of a range are not linearly separable (5.2, Figure 4). Cost, 10,000 x 10 codes and dSprites factors: about
+    0.4 s.
 
-    locatello: classifier="multinomial", balanced=False, 10,000 training and 5,000 test rows.
+    locatello: classifier="multinomial", balanced=False, rows=15_000 (10,000 to train and 5,000 to test).
     carbonneau: scale="range", rescale=True, in_sample=True.
-    Ridgeway and Mozer 2018, section 3; review 4.3.2; study, appendix C.
+    Ridgeway and Mozer 2018, section 3; Carbonneau et al. (2022), 4.3.2; Locatello et al. (2019), appendix C.
 
     >>> v = np.random.default_rng(0).integers(4, size=(500, 2))
     >>> float(explicitness(v, v)) > 0.95
@@ -64,7 +66,8 @@ def explicitness(
     if in_sample and test_codes is not None:
         raise ValueError("in_sample scores the training rows: give no test_codes")
     rng = np.random.default_rng(seed)
-    inputs, train, test = split(codes, factors, test_codes, test_factors, test_fraction, continuous, rng, in_sample)
+    given = (codes, factors, test_codes, test_factors)
+    inputs, train, test = split(*given, test_fraction, continuous, rng, in_sample, rows)
     labels = factor_labels(inputs, factor_bins)
     live = inputs.codes[:, inputs.live]
     low, unit = scale_of(live[train], scale)

@@ -8,7 +8,8 @@ make the scores fall for codes that are a monotone but non-linear function of th
 binning="quantile") and when one wild outlier stretches the range (the same cure); noise moves rows to neighbouring
 bins, so all five fall steeply with it (review 5.2); the plug-in estimate sees information in pure noise, about
 (factor values - 1)(bins - 1) / 2n nats (use estimator="jackknife" when n is small). Values that lie exactly on bin
-edges, as whole-number codes can, go to the upper bin, so flipping the sign of such a code can move them.
+edges, as integer codes can, go towards the half of the code's range that has fewer rows; where neither has, entropies
+are the mean of both ways. So z and -z have the same scores, which they have not in the released code.
 
 "Review" is Carbonneau et al. 2022, Measuring Disentanglement: A Review of Metrics; "the study" is Locatello et al.
 2019, Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations.

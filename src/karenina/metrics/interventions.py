@@ -2,7 +2,7 @@
 
 All three draw batches of rows under an intervention on one factor and ask whether that factor can be told from how the
 codes spread. They make no assumption on the shape of the relation, need many rows, and do not ask for compactness: a
-factor may use several codes (review, 5.4, Table 1: 1.0 for doubled and fourfold codes).
+factor may use several codes (Carbonneau et al., 5.4, Table 1: 1.0 for doubled and fourfold codes).
 """
 
 import warnings
@@ -24,6 +24,7 @@ def z_diff(
     factors: ArrayLike,
     *,
     batch: int = 64,
+    per_pair: bool = True,
     train: int = 10_000,
     evaluate: int = 5_000,
     factor_bins: int = 10,
@@ -35,22 +36,26 @@ def z_diff(
 ) -> Result:
     """Can a linear classifier tell which factor two batches share? (BetaVAE score; modularity.)
 
-    A point: a factor i drawn uniformly; `batch` pairs of different rows, each pair sharing a value of i drawn uniformly
-    from the values that occur twice or more; the feature is the mean of |z1 - z2| over the pairs. Logistic regression
-    (scikit-learn's, C = 1) predicts i from `train` points; the value is its accuracy on `evaluate` points, from about
-    1/k (chance) to 1. `rescale` maps it by (a - 1/k) / (1 - 1/k), so that chance is about 0.
+    A point: a factor i drawn uniformly; `batch` pairs of different rows, the rows of a pair sharing a value of i drawn
+    uniformly from the values that occur twice or more, for every pair anew (Higgins et al.; Carbonneau et al.) or with
+    `per_pair=False` once for the batch (Locatello et al. and Duan et al., by their texts); the feature is the mean of
+    |z1 - z2| over the pairs. Logistic regression (scikit-learn's, C = 1) predicts i from `train` points; the value is
+    its accuracy on `evaluate` points, from about 1/k (chance) to 1. `rescale` maps it by (a - 1/k) / (1 - 1/k), so that
+    chance is about 0.
 
     codes: (n, d). factors: (n, k); continuous ones are cut into `factor_bins` bins of equal width. `sampler` replaces
     the table by a simulator: it is called with rows of factors (m, k as given) and returns their codes (m, d).
     The result has per_factor (accuracy) and details: train_accuracy, active_codes.
 
     Assumes: independent factors, many rows per value. Fails: it says 1 where only k - 1 factors are disentangled (Kim
-    and Mnih), and for codes that mix two factors each, as two small differences name the factor (review, 5.3).
+    and Mnih), and for codes that mix two factors each, as two small differences name the factor (Carbonneau et al.,
+    5.3).
     On raw codes (`standardise=False`, both releases) the ridge penalty makes the score depend on their scale: codes
     times 0.01 fall from 1 to chance. Cost: O((train + evaluate) batch d), about 0.1 s.
 
-    locatello: standardise=False. carbonneau: batch=200, standardise=False, rescale=True.
-    Higgins et al. 2017, section 3; review 4.2.1.
+    locatello: per_pair=False, standardise=False (its release draws a value for every pair). carbonneau: batch=200,
+    standardise=False, rescale=True.
+    Higgins et al. 2017, section 3; Carbonneau et al. (2022), 4.2.1.
 
     >>> v = np.random.default_rng(0).integers(5, size=(2000, 3))
     >>> float(z_diff(v, v, train=500, evaluate=200))
@@ -61,10 +66,8 @@ def z_diff(
     z = standardised(inputs.codes) if standardise else inputs.codes
     source = _source(inputs, z, factors, factor_labels(inputs, factor_bins), sampler)
     usable = _usable(source, inputs)
-    if not usable.size:
-        return _undefined(inputs)
     label = rng.integers(len(usable), size=train + evaluate)
-    feature = source.differences(usable[label], batch, rng)
+    feature = source.differences(usable[label], batch, per_pair, rng)
     w = multinomial(Design.of(feature[:train]), label[:train], len(usable), tolerance=1e-5)
     right = (feature @ w[:-1] + w[-1]).argmax(axis=1) == label
     details = {"train_accuracy": float(right[:train].mean()), "active_codes": int(inputs.live.sum())}
@@ -94,19 +97,19 @@ def z_min_variance(
     of local variance / global variance; the vote is (i, j). The majority of `train` votes gives each code its
     factor; the value is the accuracy of that table on `evaluate` votes. No active code: 0.
 
-    A code is active when it varies and its standard deviation reaches `threshold`, in the codes' own units: with a
-    threshold the score is not free of the codes' scale, so the default is 0. `replace=False` draws a batch by
-    shuffled passes over the group. Other parameters as in `z_diff`.
+    A code is active when it varies and its variance reaches `threshold`, in the codes' own units: with a threshold the
+    score is not free of the codes' scale, so the default is 0. `replace=False` draws a batch by shuffled passes over
+    the group. Other parameters as in `z_diff`.
     The result has per_factor (accuracy), matrix (k, d; the share of a factor's votes that went to each code) and
     details: train_accuracy, active_codes (the released code counts all codes), votes (d, k; train and evaluate).
 
-    Assumes: a code that follows a factor stands still with it. Fails: scores stay high for imperfect codes (review,
-    5.3, Figure 5); equal-width bins of a monotone non-linear factor bring it down (review, 5.5); the estimate is good
-    to about 0.03 at 10,000 rows (review, 5.7). Cost: O((train + evaluate) batch d), about 0.03 s.
+    Assumes: a code that follows a factor stands still with it. Fails (Carbonneau et al.): scores stay high for
+    imperfect codes (5.3, Figure 5); equal-width bins of a monotone non-linear factor bring it down (5.5); the estimate
+    is good to about 0.03 at 10,000 rows (5.7). Cost: O((train + evaluate) batch d), about 0.03 s.
 
-    locatello: threshold=0.05. carbonneau: batch=200, train=800, evaluate=800, threshold=0.02, replace=False,
-    rescale=True.
-    Kim and Mnih 2018, section 4; review 4.2.2.
+    locatello: threshold=0.05 (its release compares the standard deviation with 0.05: threshold=0.05**2).
+    carbonneau: batch=200, train=800, evaluate=800, threshold=0.02**2, replace=False, rescale=True.
+    Kim and Mnih 2018, section 4; Carbonneau et al. (2022), 4.2.2.
 
     >>> v = np.random.default_rng(0).integers(5, size=(2000, 3))
     >>> float(z_min_variance(v, v, train=500, evaluate=200))
@@ -138,16 +141,16 @@ def z_max_variance(
     the vote goes to the argmax of local / global variance. Same result fields.
 
     Needs dense combinations of factors: with k factors of b values there are b^(k-1) of them. A factor for which none
-    occurs twice is left out with a warning (NaN in per_factor); if that is every factor, the value is NaN and
-    details["reason"] says why. Coarser `factor_bins` or a `sampler` help.
+    occurs twice is left out with a warning (NaN in per_factor); if that is every factor, ValueError. Coarser
+    `factor_bins` or a `sampler` help.
 
-    Fails: sparse combinations bias it, down for perfect codes and up for noise (review, 5.2, Figure 4; 5.7, Figure 9:
-    eight factors in ten bins), and unmeasured factors move the codes too (review, 5.6). Cost: k sorts of the rows,
+    Fails (Carbonneau et al.): sparse combinations bias it, down for perfect codes and up for noise (5.2, Figure 4; 5.7,
+    Figure 9: eight factors in ten bins), and unmeasured factors move the codes too (5.6). Cost: k sorts of the rows,
     then as `z_min_variance`; about 0.05 s.
 
-    carbonneau: batch=200, train=800, evaluate=800, threshold=0.02, replace=False, rescale=True (its release takes
-    3 bins for this metric, its text 10). Not part of the study.
-    Kim et al. 2019 (Relevance Factor VAE), section 4; review 4.2.3.
+    carbonneau: batch=200, train=800, evaluate=800, threshold=0.02**2, replace=False, rescale=True (its release takes
+    3 bins for this metric, its text 10). Not part of Locatello et al. (2019).
+    Kim et al. 2019 (Relevance Factor VAE), section 4; Carbonneau et al. (2022), 4.2.3.
 
     >>> v = np.random.default_rng(0).integers(5, size=(2000, 3))
     >>> float(z_max_variance(v, v, train=500, evaluate=200))
@@ -170,13 +173,11 @@ def _vote(
     batch, train, evaluate, threshold, replace, rescale = votes
     if threshold < 0:
         raise ValueError(f"threshold is {threshold}, expected 0 or more")
-    active = inputs.live & (inputs.codes.std(axis=0, ddof=1) >= threshold)
+    active = inputs.live & (inputs.codes.var(axis=0, ddof=1) >= threshold)
     where = np.flatnonzero(active)
     k, d = len(inputs.kept), len(active)
     source = _source(inputs, standardised(inputs.codes), factors, factor_labels(inputs, factor_bins), sampler, largest)
     usable = _usable(source, inputs)
-    if not usable.size:
-        return _undefined(inputs)
     if not where.size:
         details: dict[str, Any] = {"active_codes": 0, "train_accuracy": 0.0}
         zeros = np.zeros((k, d))
@@ -205,7 +206,7 @@ def _checked(codes: ArrayLike, factors: ArrayLike, continuous: bool | list[bool]
     for name, number in numbers.items():
         least = 2 if name in ("batch", "factor_bins") else 1
         if number != int(number) or number < least:
-            raise ValueError(f"{name} is {number}, expected a whole number of {least} or more")
+            raise ValueError(f"{name} is {number}, expected an integer of {least} or more")
     return inputs
 
 
@@ -230,16 +231,13 @@ def _source(
 
 def _usable(source: Source, inputs: Inputs) -> NDArray[np.int64]:
     usable = source.usable
+    if not usable.any():
+        held = f"no two of the {len(inputs.codes)} rows agree on what is held fixed, for any factor"
+        raise ValueError(f"{held}: use more rows, fewer factor_bins or a sampler")
     if not usable.all():
         gone = ", ".join(inputs.names[i] for i in np.flatnonzero(~usable))
         warnings.warn(f"no two rows agree on what is held fixed for: {gone}; use fewer factor_bins", stacklevel=4)
     return np.flatnonzero(usable)
-
-
-def _undefined(inputs: Inputs) -> Result:
-    nothing = np.full(len(inputs.kept), np.nan)
-    reason = "no two rows agree on what is held fixed, for any factor"
-    return Result(float("nan"), per_factor=inputs.spread(nothing), details={"reason": reason})
 
 
 def _accuracies(

@@ -48,12 +48,14 @@ def _label(axis: "Axes", title: str, names: tuple[str, ...], columns: int) -> No
 
 def plot_scores(table: Table, path: str | os.PathLike[str]) -> None:
     """Draw a table of scores: bars per property, then every relation matrix (factors x codes). PNG, PDF or SVG."""
-    from matplotlib.figure import Figure
+    from karenina._figures import Figure
 
     matrices = _matrices(table)
     columns = 4
     # Label-free scores have no common range, so they have no place among bars from 0 to 1.
     bars = [row for row in table.rows if np.isfinite(row.value) and row.family != "label-free"]
+    if not bars and not matrices:
+        raise ValueError("there is nothing to draw: a plot shows metrics, and every metric needs labels")
     lines = -(-len(matrices) // columns)
     k, d = next((matrix.shape for matrix in matrices.values()), (1, 1))
     line_height = 0.9 + 2.7 * max(0.35, min(1.6, k / d))

@@ -1,4 +1,4 @@
-"""Separated attribute predictability. "Review" and "the study" are those of karenina.metrics.information."""
+"""Separated attribute predictability."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from karenina.metrics._inputs import Inputs, as_matrix, check, ranks
 from karenina.metrics._one_variable import linear_svm, predict, tree_levels
 from karenina.metrics._result import Result
+from karenina.metrics._rows import drawn
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,32 +23,36 @@ def sap(
     classifier: Classifier = "svm",
     standardise: bool = True,
     penalty: float = 100.0,
+    c: float | None = None,
     depth: int = 9,
     folds: int = 10,
     test_codes: ArrayLike | None = None,
     test_factors: ArrayLike | None = None,
     test_fraction: float = 1 / 3,
+    rows: int | None = None,
     seed: int = 0,
     continuous: bool | Sequence[bool] | None = None,
 ) -> Result:
     """Separated attribute predictability: does one code alone predict each factor best? Compactness, in [0, 1].
 
-    Kumar et al. 2018, section 3; review equation 1: per factor the best score of one code minus the second best, and
-    the mean. codes (n, d), factors (n, k) -> per_factor (k,), matrix of scores (k, d).
+    Kumar et al. 2018, section 3; Carbonneau et al. (2022), equation 1: per factor the best score of one code minus the
+    second best, and the mean. codes (n, d), factors (n, k) -> per_factor (k,), matrix of scores (k, d).
 
     The score of one code and a continuous factor is the R2 of linear regression, which is their squared correlation.
-    For a discrete factor it is measured on rows that the classifier did not see: `test_codes` and `test_factors`, or
-    else `test_fraction` of the rows, chosen by `seed`; 0 scores the rows that were fitted. continuous=True treats all
-    factors as numbers. classifier:
-    - "svm": accuracy of a linear support vector machine with balanced classes, one against the rest (the study). The
-      study's C = 0.01 at 10,000 rows is `penalty` 100: C is penalty / rows, so the score does not drift with the number
-      of rows. It depends on the scale of the code; `standardise` removes that, the study does not.
+    For a categorical factor it is measured on rows that the classifier did not see: `test_codes` and `test_factors`, or
+    else `test_fraction` of the rows, chosen by `seed`; 0 scores the rows that were fitted. `rows` limits how many of
+    the table's rows are fitted and scored together. continuous=True treats all factors as numbers. classifier:
+    - "svm": accuracy of a linear support vector machine with balanced classes, one against the rest (Locatello et al.,
+      2019). Its C is `penalty` / rows fitted, so that the score does not drift with their number, or `c`. Either way it
+      depends on the scale of the code; `standardise` removes that.
     - "tree": balanced accuracy of a classification tree, its depth chosen from 1..`depth` by cross-validation in
-      `folds` (the review, whose release measures plain accuracy on the rows that were fitted).
+      `folds` (Carbonneau et al., whose release measures plain accuracy on the rows that were fitted).
     Classes that only one side has are left out. A constant code scores 0.
 
-    Assumes that factors are linear in their code, or for labels ordered along it. Fails: a two-dimensional code of
-    an angle scores 0.6 (review 5.4, table 1); it falls for monotone but non-linear codes (review 5.5); two and four
+    locatello: standardise=False, c=0.01, rows=15_000 (10,000 to fit and 5,000 to score). carbonneau: classifier="tree".
+
+    Assumes that factors are linear in their code, or for labels ordered along it. Fails: a two-dimensional code of an
+    angle scores 0.6 (Carbonneau et al., 5.4, Table 1); it falls for monotone but non-linear codes (5.5); two and four
     copies both score 0. With labels it is on the scale of accuracies: a linear machine on one code cannot separate many
     classes, so perfect codes of dSprites score 0.26 and differences are small.
 
@@ -63,11 +68,13 @@ def sap(
         classifier=classifier,
         standardise=standardise,
         penalty=penalty,
+        c=c,
         depth=depth,
         folds=folds,
         test_codes=test_codes,
         test_factors=test_factors,
         test_fraction=test_fraction,
+        rows=rows,
         seed=seed,
     )
 
@@ -78,11 +85,13 @@ def sap_of(
     classifier: Classifier = "svm",
     standardise: bool = True,
     penalty: float = 100.0,
+    c: float | None = None,
     depth: int = 9,
     folds: int = 10,
     test_codes: ArrayLike | None = None,
     test_factors: ArrayLike | None = None,
     test_fraction: float = 1 / 3,
+    rows: int | None = None,
     seed: int = 0,
 ) -> Result:
     """`sap` of checked inputs."""
@@ -90,6 +99,8 @@ def sap_of(
         raise ValueError(f"classifier must be svm or tree, got {classifier!r}")
     if penalty <= 0 or depth < 1 or folds < 2:
         raise ValueError(f"expected penalty > 0, depth >= 1 and folds >= 2, got {penalty!r}, {depth!r} and {folds!r}")
+    if c is not None and c <= 0:
+        raise ValueError(f"c is {c!r}, expected a number above 0")
     live, continuous = inputs.live, inputs.continuous
     scores = np.zeros((len(continuous), len(live)))
     if live.any() and continuous.any():
@@ -97,11 +108,11 @@ def sap_of(
         factors = inputs.factors if continuous.all() else inputs.factors[:, continuous]
         scores[np.ix_(continuous, live)] = _r2(codes, factors)
     if live.any() and not continuous.all():
-        train, test = _split(inputs, test_codes, test_factors, test_fraction, seed)
+        train, test = _split(inputs, test_codes, test_factors, test_fraction, rows, seed)
         if standardise:
             train, test = _standardised(train, test)
         for j in np.flatnonzero(~continuous):
-            scores[j, live] = _accuracy(train, test, int(j), classifier, penalty, depth, folds)
+            scores[j, live] = _accuracy(train, test, int(j), classifier, penalty, c, depth, folds)
     ordered = np.sort(np.column_stack([scores, np.zeros(len(scores))]) if len(live) == 1 else scores, axis=1)
     gap = ordered[:, -1] - ordered[:, -2]
     return Result(value=float(gap.mean()), per_factor=inputs.spread(gap), matrix=inputs.spread(scores))
@@ -127,7 +138,12 @@ Rows = tuple[Floats, Floats]
 
 
 def _split(
-    inputs: Inputs, test_codes: ArrayLike | None, test_factors: ArrayLike | None, fraction: float, seed: int
+    inputs: Inputs,
+    test_codes: ArrayLike | None,
+    test_factors: ArrayLike | None,
+    fraction: float,
+    rows: int | None,
+    seed: int,
 ) -> tuple[Rows, Rows]:
     """Live codes and factors of the rows to fit and of the rows to score."""
     codes, factors = inputs.codes[:, inputs.live], inputs.factors
@@ -143,13 +159,7 @@ def _split(
         return (codes, factors), (z[:, inputs.live], v[:, inputs.kept])
     if not 0 <= fraction < 1:
         raise ValueError(f"test_fraction must be from 0 to below 1, got {fraction!r}")
-    if fraction == 0:
-        return (codes, factors), (codes, factors)
-    rows = np.random.default_rng(seed).permutation(len(codes))
-    held = max(1, round(fraction * len(rows)))
-    if held == len(rows):
-        raise ValueError(f"{len(rows)} rows cannot be split with test_fraction {fraction!r}")
-    test, train = rows[:held], rows[held:]
+    train, test = drawn(len(codes), fraction, rows, np.random.default_rng(seed), least=1)
     return (codes[train], factors[train]), (codes[test], factors[test])
 
 
@@ -164,7 +174,14 @@ def _standardised(train: Rows, test: Rows) -> tuple[Rows, Rows]:
 
 
 def _accuracy(
-    train: Rows, test: Rows, factor: int, classifier: Classifier, penalty: float, depth: int, folds: int
+    train: Rows,
+    test: Rows,
+    factor: int,
+    classifier: Classifier,
+    penalty: float,
+    c: float | None,
+    depth: int,
+    folds: int,
 ) -> Floats:
     """Accuracy of every code on the classes of one factor that both sides have: (d,)."""
     of_train, of_test = train[1][:, factor], test[1][:, factor]
@@ -175,7 +192,8 @@ def _accuracy(
     label, truth = ranks(of_train[fitted]), ranks(of_test[scored])
     codes, unseen = train[0][fitted], test[0][scored]
     if classifier == "svm":
-        return (predict(unseen, *linear_svm(codes, label, penalty / len(codes))) == truth[:, None]).mean(axis=0)
+        machines = linear_svm(codes, label, penalty / len(codes) if c is None else c)
+        return (predict(unseen, *machines) == truth[:, None]).mean(axis=0)
     columns = zip(codes.T, unseen.T)
     return np.array([_tree_accuracy(code, label, other, truth, depth, folds) for code, other in columns])
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from karenina.metrics._inputs import Inputs, check
+from karenina.metrics._inputs import Inputs, as_matrix, check
 from karenina.metrics._sampling import Simulator
 from karenina.metrics.information import InformationTables, information_tables
 from karenina.metrics.registry import METRICS, PROTOCOLS, TABLE_SETTINGS, Metric
@@ -46,6 +46,7 @@ def score(
     factor_names: Sequence[str] | None = None,
     continuous: bool | Sequence[bool] | None = None,
     sampler: Simulator | None = None,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Table:
     """All metrics of codes (n, d) against factors (n, k), each with its parts, in one table.
 
@@ -53,7 +54,7 @@ def score(
     with the released bugs repaired), "locatello" or "carbonneau" for the published parameters; docs/metrics.md lists
     every difference. factor_names, continuous: one per factor; whole-number factors are labels unless declared.
     sampler: a simulator, (m, k) rows of factors -> (m, d) codes, for the intervention metrics; None: they draw from the
-    table.
+    table. test: codes and factors of other rows, on which predictors are tested; None: they hold rows of the table out.
 
     With repeats > 1 every metric is also computed on that many random halves of the rows, with new sampling seeds, and
     `std` is their standard deviation. The variance of half-sample estimates around the full one is that of the full one
@@ -74,12 +75,21 @@ def score(
     declared = np.zeros(np.atleast_2d(np.asarray(factors).T).shape[0], bool)
     declared[inputs.kept] = inputs.continuous
     z, v = inputs.codes, np.asarray(factors, dtype=np.float64).reshape(len(inputs.codes), -1)
-    results, seconds, notes = measure(chosen, z, v, declared, seed, sampler)
+    if test is not None:
+        test = as_matrix(test[0], "test_codes"), as_matrix(test[1], "test_factors")
+        if len(test[0]) != len(test[1]) or [a.shape[1] for a in test] != [z.shape[1], v.shape[1]]:
+            expected = f"(m, {z.shape[1]}) and (m, {v.shape[1]})"
+            raise ValueError(f"test has shapes {test[0].shape} and {test[1].shape}, expected {expected}")
+    results, seconds, notes = measure(chosen, z, v, declared, seed, sampler, test)
     halves: dict[str, list[Any]] = {name: [] for name in chosen}
     rng = np.random.default_rng(seed)
     for repeat in range(repeats if repeats > 1 else 0):
         rows = np.sort(rng.permutation(len(z))[: len(z) // 2])
-        found, spent, _ = measure(chosen, z[rows], v[rows], declared, seed + 1 + repeat, sampler)
+        half = None
+        if test is not None:
+            some = rng.permutation(len(test[0]))[: max(1, len(test[0]) // 2)]
+            half = test[0][some], test[1][some]
+        found, spent, _ = measure(chosen, z[rows], v[rows], declared, seed + 1 + repeat, sampler, half)
         for name in chosen:
             halves[name].append(found[name])
             seconds[name] += spent[name]
@@ -113,6 +123,7 @@ def measure(
     continuous: np.ndarray,
     seed: int,
     sampler: Simulator | None,
+    test: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[dict[str, Any], dict[str, float], dict[str, str]]:
     """Result (None if it could not be had), seconds and note of every metric. Information tables are made once."""
     results: dict[str, Any] = {}
@@ -127,6 +138,8 @@ def measure(
         more: dict[str, Any] = {"seed": seed} if metric.random else {}
         if metric.samples and sampler is not None:
             more["sampler"] = sampler
+        if metric.tests and test is not None and not settings.get("in_sample"):
+            more |= {"test_codes": test[0], "test_factors": test[1]}
         start = time.process_time()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from karenina._console import plain_console
 from karenina._files import atomic
 
 COLUMNS = ("metric", "family", "property", "value", "std", "seconds", "note")
@@ -98,6 +99,7 @@ class Table(Mapping[str, Any]):
 
     def __rich__(self) -> Any:
         from rich.table import Table as RichTable
+        from rich.text import Text
 
         table = RichTable(box=None, pad_edge=False, header_style="bold")
         spread = any(np.isfinite(row.std) for row in self.rows)
@@ -112,14 +114,12 @@ class Table(Mapping[str, Any]):
             cells = [row.metric if first else "", row.property, row.family if first else "", _number(row.value)]
             cells += [_number(row.std)] if spread else []
             cells += [f"{row.seconds:.2f}" if first else ""] + ([row.note] if notes else [])
-            table.add_row(*cells)
+            table.add_row(*map(Text, cells))  # a name may look like markup
             previous = row.metric
         return table
 
     def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=150, color_system=None)
+        console = plain_console(width=150, color_system=None)
         with console.capture() as captured:
             console.print(self.__rich__())
         return "\n".join(line.rstrip() for line in captured.get().splitlines())

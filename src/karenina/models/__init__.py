@@ -1,6 +1,6 @@
 """Networks and objectives."""
 
 from karenina.models.networks import NETWORKS
-from karenina.models.objectives import OBJECTIVES, Batch
+from karenina.models.objectives import Batch
 
-__all__ = ["NETWORKS", "OBJECTIVES", "Batch"]
+__all__ = ["NETWORKS", "Batch"]

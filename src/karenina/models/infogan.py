@@ -34,9 +34,9 @@ class InfoGAN(Autoencoder):
         return torch.sigmoid(self.decoder(codes))
 
 
-def build(name: str, shape: Shape, latents: int) -> Any:
+def build(name: str, shape: Shape, latents: int, *, init: str = "torch") -> Any:
     """The critic has layer normalisation, which keeps the images of a batch apart, as its gradient penalty needs."""
-    return networks.build(name, shape, latents, outputs=latents + 1, norm=_layer_norm, make=InfoGAN)
+    return networks.build(name, shape, latents, init=init, outputs=latents + 1, norm=_layer_norm, make=InfoGAN)
 
 
 def _layer_norm(channels: int) -> nn.Module:

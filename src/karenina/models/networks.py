@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from karenina.models.fast import UpConv
+from karenina.models.initialisation import initialise
 
 Shape = tuple[int, int, int]
 Parts = tuple[nn.Module, nn.Module, nn.Sequential]
@@ -45,8 +46,11 @@ class Autoencoder(nn.Module):
         return self.decoder(z)
 
     def first_activations(self, z: Tensor) -> Tensor:
-        """Activations (n, units) of the decoder's first fully connected layer, which the training trace records."""
-        return torch.relu(self.decoder[0](z))
+        """Activations (n, units) of the decoder's first fully connected layer, which the training trace records.
+
+        The layer's own: ReLU or tanh where that follows it, and none where only the shape changes (resnet, linear).
+        """
+        return self.decoder[:2](z).flatten(1)
 
 
 class Flatten(nn.Module):
@@ -166,11 +170,22 @@ def _resnet(shape: Shape, latents: int, outputs: int, norm: Norm) -> Parts:
 
 @dataclass(frozen=True)
 class Network:
-    """How to build a network, which images it takes (side None: any), and the step size of Adam that suits it."""
+    """How to build a network, which images it takes (side None: any), the initial weights that it does best with, and
+    the step sizes of Adam that suit it: in a long run, and the largest (docs/methods.md)."""
 
     parts: Callable[[Shape, int, int, Norm], Parts]
     side: int | None
+    init: str = "torch"
     learning_rate: float = 1e-4
+    largest_rate: float = 1e-4
+
+    def rate(self, steps: int, init: str) -> float:
+        """The step size for a run of so many steps: the fewer, the larger, if the model does not begin collapsed.
+
+        >>> [NETWORKS["conv64"].rate(steps, "he") for steps in (1000, 10_000, 50_000, 300_000)]
+        [0.001, 0.001, 0.0002, 0.0001]
+        """
+        return min(max(10 / steps, self.learning_rate), self.largest_rate) if init == "he" else self.learning_rate
 
     def check(self, name: str, shape: Shape) -> None:
         if self.side is None:
@@ -184,16 +199,16 @@ class Network:
 
 
 NETWORKS: dict[str, Network] = {
-    "conv64": Network(_conv((32, 32, 64, 64), (4, 4, 4, 4)), 64),
+    "conv64": Network(_conv((32, 32, 64, 64), (4, 4, 4, 4)), 64, "he", 1e-4, 1e-3),
     # The encoder of disentanglement_lib's release, which differs from the paper's table in two kernels.
-    "conv64_released": Network(_conv((32, 32, 64, 64), (4, 4, 2, 2)), 64),
-    "conv32": Network(_conv((32, 32, 64), (4, 4, 4)), 32),
-    "resnet": Network(_resnet, 64),
+    "conv64_released": Network(_conv((32, 32, 64, 64), (4, 4, 2, 2)), 64, "he", 1e-4, 1e-3),
+    "conv32": Network(_conv((32, 32, 64), (4, 4, 4)), 32, "he", 1e-4, 1e-3),
+    "resnet": Network(_resnet, 64, "he"),
     # Higgins et al. (2017), and as in disentanglement_lib: ReLU down, tanh up.
     "fc": Network(_dense((1200, 1200), (1200, 1200, 1200), nn.Tanh), None),
-    "mlp": Network(_dense((128, 128), (128, 128), _relu), None, learning_rate=1e-3),
+    "mlp": Network(_dense((128, 128), (128, 128), _relu), None, "torch", 1e-3, 1e-3),
     # No hidden layer: what PCA is.
-    "linear": Network(_dense((), (), _relu), None, learning_rate=1e-3),
+    "linear": Network(_dense((), (), _relu), None, "torch", 1e-3, 1e-3),
 }
 
 
@@ -207,7 +222,7 @@ def resolve(name: str, shape: Shape) -> str:
     """The network's name, with "auto" replaced: conv64 or conv32 where the size fits, otherwise mlp."""
     if name == "auto":
         return suitable(shape)[0]
-    if name not in NETWORKS:
+    if not isinstance(name, str) or name not in NETWORKS:
         raise ValueError(f"no network {name!r}; known: auto, {', '.join(NETWORKS)}")
     NETWORKS[name].check(name, shape)
     return name
@@ -218,14 +233,17 @@ def build(
     shape: Shape,
     latents: int,
     *,
+    init: str = "torch",
     outputs: int | None = None,
     norm: Norm = _none,
     make: Callable[..., Autoencoder] = Autoencoder,
 ) -> Autoencoder:
     """An untrained network, in the memory layout that is fast on a CPU; its weights come from torch's global generator.
 
+    `init`: see karenina.models.initialisation.
     `outputs`: width of the encoder's last layer (default: a mean and a log-variance for each latent).
     """
     network = NETWORKS[resolve(name, shape)]
     model = make(*network.parts(shape, latents, 2 * latents if outputs is None else outputs, norm))
+    initialise(model, init)
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -9,14 +9,13 @@ parameters of the method:
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-from karenina.models.discriminator import Discriminator
 
 Terms = dict[str, Tensor]
 Objective = Callable[..., Terms]
@@ -29,7 +28,7 @@ class Batch:
     x: (n, c, h, w) in [0, 1]. mean, logvar: (n, latents), the parameters of q(z|x). z: (n, latents), one sample of it.
     reconstruction: -log p(x|z), summed over pixels, averaged over the batch (and weighted, if the run says so).
     kl: (latents,), KL(q(z_j|x) || p(z_j)) averaged over the batch. step: updates made so far. size: images in the data
-    set, or inf. discriminator: FactorVAE's.
+    set, or inf. beside: the modules trained beside the network, by name (see karenina.training.methods.Beside).
     """
 
     x: Tensor
@@ -40,7 +39,7 @@ class Batch:
     kl: Tensor
     step: int
     size: float
-    discriminator: Discriminator | None = None
+    beside: Mapping[str, Any] = field(default_factory=dict)
 
 
 def bernoulli(x: Tensor, logits: Tensor) -> Tensor:
@@ -88,8 +87,7 @@ def annealed_vae(
 
 def factor_vae(batch: Batch, *, gamma: float = 10.0) -> Terms:
     """Kim & Mnih (2018), equation 2: KL + gamma TC(z), TC by the density-ratio trick (equation 3)."""
-    assert batch.discriminator is not None
-    tc = batch.discriminator.total_correlation(batch.z)
+    tc = batch.beside["discriminator"].total_correlation(batch.z)
     return {"reconstruction": batch.reconstruction, "kl": batch.kl.sum(), "total_correlation": gamma * tc}
 
 
@@ -177,14 +175,3 @@ def _moments(covariance: Tensor, lambda_od: float, lambda_d: float) -> Tensor:
     diagonal = covariance.diagonal()
     off_diagonal = covariance.square().sum() - diagonal.square().sum()
     return lambda_od * off_diagonal + lambda_d * (diagonal - 1).square().sum()
-
-
-OBJECTIVES: dict[str, Objective] = {
-    "vae": vae,
-    "beta_vae": beta_vae,
-    "annealed_vae": annealed_vae,
-    "factor_vae": factor_vae,
-    "beta_tcvae": beta_tcvae,
-    "dip_vae_i": dip_vae_i,
-    "dip_vae_ii": dip_vae_ii,
-}

@@ -21,7 +21,7 @@ def fit_pca(images: NDArray[np.float32], latents: int, seed: int) -> Autoencoder
         raise ValueError(
             f"pca of {n} images of {pixels.shape[1]} values has at most {min(pixels.shape)} latents, not {latents}"
         )
-    pca = PCA(latents, random_state=seed).fit(pixels)
+    pca = PCA(latents, random_state=seed % 2**32).fit(pixels)  # scikit-learn takes no larger seed
     # Floors keep constant data and full-rank fits finite.
     variance = np.maximum(pca.explained_variance_.astype(np.float64), 1e-10)
     noise = np.clip(pca.noise_variance_, 1e-3 * variance, variance)

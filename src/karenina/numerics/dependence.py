@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.numerics.histograms import Binning, count, discretise, information
+from karenina.numerics.histograms import Binning, both_ways, count, information
 
 Floats = NDArray[np.float64]
 
@@ -47,8 +47,9 @@ def pairwise_information(
     live = np.flatnonzero(varying(columns))
     pairs = np.full((columns.shape[1], columns.shape[1]), np.nan)
     if len(live):
-        cells = discretise(columns[:, live], bins, binning)
-        pairs[np.ix_(live, live)] = information(count(cells, cells), estimator)
+        ways = both_ways(columns[:, live], bins, binning)
+        found = [information(count(cells, *ways), estimator) for cells in ways]
+        pairs[np.ix_(live, live)] = np.mean(found, axis=0)
         np.fill_diagonal(pairs, np.nan)
     return pairs
 

@@ -15,8 +15,8 @@ Ints = NDArray[np.int64]
 
 Binning = Literal["width", "quantile"]
 
-# A value this close below a bin edge (in bin widths) counts as on it. Rounding then cannot move lattice values to
-# the next bin when a code is rescaled or shifted; the chance to touch a value of a continuous code is 1e-10 per row.
+# A value this close to a bin edge (in bin widths) counts as on it. Rounding then cannot move lattice values to the next
+# bin when a code is rescaled or shifted; the chance to touch a value of a continuous code is 2e-10 per row and edge.
 ON_EDGE = 1e-10
 
 # Mutual information below this is rounding: independent variables on a full grid have exactly none.
@@ -28,15 +28,30 @@ def discretise(
 ) -> Ints:
     """Bin each column: (n, d) floats to (n, d) integers in 0..bins-1.
 
-    width: equal bins [a, b) on the observed range, or on `limits` (values outside go to the end bins); the maximum is
-    in the last bin, as in np.histogram. quantile: equal numbers of rows, by rank, so any increasing map of a column
-    gives the same bins; equal values share a bin. A constant column is bin 0.
+    width: equal bins on the observed range, or on `limits` (values outside go to the end bins). quantile: equal numbers
+    of rows, by rank, so any increasing map of a column gives the same bins; equal values share a bin. A constant column
+    is bin 0. Values on the edge between two bins go towards the half of the range that has fewer rows, up if neither
+    has: for one of z and -z these are the bins of np.histogram, and for the other their mirror image.
 
     >>> discretise(np.array([[0.0], [0.4], [0.5], [1.0]]), 2).ravel()
     array([0, 0, 1, 1])
     """
+    return both_ways(columns, bins, binning, limits)[0]
+
+
+def both_ways(
+    columns: Floats, bins: int, binning: Binning = "width", limits: tuple[float, float] | None = None
+) -> tuple[Ints, ...]:
+    """The bins of `discretise`, and where it could as well have put values on edges down, these bins too.
+
+    z and -z have the same ways, so what is averaged over ways does not depend on the sign of a code. Nothing else would
+    do: a column that is its own mirror image has no side that could be preferred.
+
+    >>> [cells.ravel().tolist() for cells in both_ways(np.array([[0.0], [1.0], [2.0]]), 2)]
+    [[0, 1, 1], [0, 0, 1]]
+    """
     if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
-        raise ValueError(f"bins must be a whole number of at least 1, got {bins!r}")
+        raise ValueError(f"bins must be an integer of at least 1, got {bins!r}")
     if binning not in get_args(Binning):
         raise ValueError(f"binning must be one of {', '.join(get_args(Binning))}, got {binning!r}")
     if binning == "quantile" and limits is not None:
@@ -44,31 +59,60 @@ def discretise(
     if limits is not None and not (np.isfinite(limits).all() and limits[0] < limits[1]):
         raise ValueError(f"limits must be (low, high) with low < high, got {limits!r}")
     cells = np.zeros(columns.shape[::-1], np.int64)  # a column of the data in one contiguous row
-    for cell, column in zip(cells, np.ascontiguousarray(columns.T)):
+    undecided = {}
+    for j, column in enumerate(np.ascontiguousarray(columns.T)):
         low, high = column.min(), column.max()
         if low == high:
             continue
         if binning == "quantile":
-            position = _middle_ranks(column) * (bins / len(column))
+            place = _ranks_from_middle(column)
         else:
-            position = _position(column, *(limits or (low, high))) * bins
-        position += ON_EDGE
-        np.clip(position, 0, bins - 1, out=position)
-        cell[:] = position
-    return cells.T
+            place = _from_middle(column, *(limits or (low, high)))
+        place *= bins  # half bins from the middle: edges are at -bins, 2 - bins, ..., bins
+        on_edge = _put(place, bins, cells[j])
+        if not len(on_edge):
+            continue
+        above, below = (place > 2 * ON_EDGE).sum(), (place < -2 * ON_EDGE).sum()
+        if above > below:
+            cells[j, on_edge] -= 1
+        elif above == below:
+            undecided[j] = on_edge
+    if not undecided:
+        return (cells.T,)
+    down = cells.copy()
+    for j, on_edge in undecided.items():
+        down[j, on_edge] -= 1
+    return cells.T, down.T
 
 
-def _middle_ranks(column: Floats) -> Floats:
-    """Rows below plus half of the rows at each value, in 0..n."""
-    ordered = np.sort(column)
-    return (np.searchsorted(ordered, column) + np.searchsorted(ordered, column, side="right")) / 2
+def _put(place: Floats, bins: int, cell: Ints) -> Ints:
+    """Write the bin of each place, the upper one for those on an edge, and say which rows lie on an edge inside.
+
+    What is on an edge is decided by the distance of `place`, which is the exact negative for -z.
+    """
+    position = (place + bins) / 2
+    upper = np.floor(position + 2 * ON_EDGE)
+    near = np.flatnonzero(position - upper <= 4 * ON_EDGE)
+    edge = upper[near]
+    beyond = place[near] - (2 * edge - bins)
+    upper[near] -= beyond < -2 * ON_EDGE
+    cell[:] = np.clip(upper, 0, bins - 1)
+    return near[(np.abs(beyond) <= 2 * ON_EDGE) & (edge > 0) & (edge < bins)]
 
 
-def _position(column: Floats, low: float, high: float) -> Floats:
-    """Values as shares of the way from low to high."""
+def _from_middle(column: Floats, low: float, high: float) -> Floats:
+    """Values as shares of the way from the middle of a range, 0, to its ends, -1 and 1; values outside as the ends."""
     if high / 4 - low / 4 > np.finfo(float).max / 4:  # a span beyond the largest float
         column, low, high = column / 4, low / 4, high / 4
-    return (column - low) / (high - low)
+    column = np.clip(column, low, high)
+    return ((column - low) - (high - column)) / (high - low)
+
+
+def _ranks_from_middle(column: Floats) -> Floats:
+    """Rows below minus rows above each value, as a share of all rows: in -1..1."""
+    ordered = np.sort(column)
+    n = len(column)
+    return (np.searchsorted(ordered, column) + np.searchsorted(ordered, column, side="right") - n) / n
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +128,24 @@ class Counts:
     joint: dict[str, Floats]
 
 
-def count(labels: Ints, cells: Ints) -> Counts:
-    """Count (n, k) factor labels against (n, d) code bins in one pass per factor over all codes.
+def count(labels: Ints, *ways: Ints) -> Counts:
+    """Count (n, k) factor labels against (n, d) code bins; with several ways to bin the codes, the mean of their sums.
 
     The sums over cells with count c: "cells" of 1 if occupied, "plugin" of g = c log c, "jackknife" of
     c (g(c) - g(c-1)).
     """
+    counts = [_count(labels, cells) for cells in ways]
+    if len(counts) == 1:
+        return counts[0]
+    code, joint = (
+        {name: np.mean([getattr(one, which)[name] for one in counts], axis=0) for name in counts[0].factor}
+        for which in ("code", "joint")
+    )
+    return Counts(counts[0].n, counts[0].factor, code, joint)
+
+
+def _count(labels: Ints, cells: Ints) -> Counts:
+    """One pass per factor over all codes."""
     n, d = cells.shape
     width = int(cells.max()) + 1
     table = _cell_functions(n)

@@ -14,6 +14,8 @@ from karenina.studies._bootstrap import spearman
 CHECKS = ("mig", "dci_boosted modularity", "dci_forest modularity", "dci_lasso modularity", "z_min_variance", "sap")
 MOST_CHECKS = 4
 _LEAST = least_for_interval()
+# What a reader of a study without labels asks for first, after the ranking.
+LABEL_FREE = ("reconstruction", "kl", "informative_latents")
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,9 @@ def answers(material: Material) -> list[Answer]:
 
 
 def _answer(material: Material, data: str, rows: NDArray[np.int64]) -> Answer:
-    checks = check_scores(material)
-    labelled = bool(material.scores.columns(supervised=True))
+    supervised = material.scores.values[rows][:, material.scores.columns(supervised=True)]
+    labelled = bool(np.isfinite(supervised).any())  # on this data set; another may have labels
+    checks = check_scores(material) if labelled else ()
     by = material.ranked_by
     values = material.score(by)[rows] if by else np.full(len(rows), np.nan)
     known = np.isfinite(values)

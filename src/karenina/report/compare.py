@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from karenina._figures import Figure
 from karenina._informative import INFORMATIVE_KL
 from karenina.report import decoder
-from karenina.report.details import SHOWN, SPAN, mosaic
+from karenina.report.details import SHOWN, mosaic
 from karenina.report.figures import Section, keep
-from karenina.report.material import load_named, words
+from karenina.report.material import words
 from karenina.report.page import render, save, versions
+from karenina.training.pictures import prior_span
 
 ROWS = 5000
 STEPS = 7
@@ -45,13 +46,14 @@ def compare(
     Every latent of one is matched with one of the other: similarities as UDR computes them, in both directions. A
     matched pair moves together on the page's sliders. data: the path of their data set, if it is your own.
     """
+    from karenina.studies.evaluate import data_of
     from karenina.training import open as open_run
 
     runs = [open_run(path) for path in (first, second)]
     a, b = (run.config for run in runs)
     if (a.data, a.images) != (b.data, b.images):
         raise ValueError(f"{first} was trained on {a.data} and {second} on {b.data}: compare runs of one data set")
-    images, _ = load_named(a.data, data, data_dir).sample(ROWS, np.random.default_rng(0))
+    images, _ = data_of(runs[0], data_dir, data).sample(ROWS, np.random.default_rng(0))
     encoded = [run.encode(images) for run in runs]
     codes = [mean for mean, _ in encoded]
     kl = [0.5 * (m.astype(float) ** 2 + np.exp(v.astype(float)) - v - 1).mean(axis=0) for m, v in encoded]
@@ -63,12 +65,19 @@ def compare(
     figures = [
         keep(_heat(similarity, labels), folder / "figures", "similarity", "Similarity of latents", _shares(rows)),
         keep(
-            _walls(runs, codes, rows, labels), folder / "figures", "traversals", "Traversals of matched latents", MOVES
+            _walls(runs, codes, rows, labels),
+            folder / "figures",
+            "traversals",
+            "Traversals of matched latents",
+            _moves(runs),
         ),
     ]
     room = sum(decoder.size(run) for run in runs) < 15_000_000
     exported = [decoder.export(run) if room else None for run in runs]
-    two = {letter: {"label": label, "decoder": one} for letter, label, one in zip("ab", labels, exported)}
+    two = {
+        letter: {"label": label, "decoder": one, "span": prior_span(run), "reach": prior_span(run, 3.0)}
+        for letter, label, one, run in zip("ab", labels, exported, runs)
+    }
     paths = " ".join(shlex.quote(os.path.relpath(path)) for path in (first, second))
     page = render(
         {
@@ -87,7 +96,12 @@ def compare(
     return save(folder, page)
 
 
-MOVES = "A above B in each pair of rows; the latent of A goes from -2 to 2, that of B the same way where they agree."
+def _moves(runs: Any) -> str:
+    a, b = (f"{prior_span(run):g}" for run in runs)
+    return (
+        f"A above B in each pair of rows; the latent of A goes from -{a} to {a}, that of B from -{b} to {b}, or back "
+        "where their signs differ."
+    )
 
 
 def both_ways(codes: list[NDArray[np.float32]], alive: list[NDArray[np.bool_]]) -> NDArray[np.float64]:
@@ -164,12 +178,11 @@ def _heat(similarity: NDArray[np.float64], labels: list[str]) -> Figure:
 
 def _walls(runs: Any, codes: list[NDArray[np.float32]], rows: list[dict[str, Any]], labels: list[str]) -> Figure:
     shown = [row for row in rows if not row["off"]] or rows[:1]
-    values = np.linspace(-SPAN, SPAN, STEPS)
     pictures = []
     for row in shown:
         for run, mean, latent, sign in ((runs[0], codes[0], "a", 1), (runs[1], codes[1], "b", row["sign"])):
             moved = np.tile(mean[0], (STEPS, 1))
-            moved[:, row[latent]] = sign * values
+            moved[:, row[latent]] = sign * np.linspace(-prior_span(run), prior_span(run), STEPS)
             pictures.append(run.decode(moved))
     pixels = mosaic(np.stack(pictures))
     figure = Figure(figsize=(6, 0.8 * len(pictures) + 0.4), layout="constrained")

@@ -7,11 +7,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from karenina._figures import Figure
 from karenina.report.details import inputs_of, told, walk
 from karenina.report.material import Inputs, Material
+from karenina.training.pictures import prior_span
 
 EACH = 3  # models at each end
 ROWS = 3000  # inputs for similarities and importances: enough for a picture
@@ -91,11 +92,12 @@ def _wall(material: Material, names: list[str]) -> tuple[Figure, str]:
     from karenina.training import open as open_run
 
     figure = Figure(figsize=(3.1 * len(names), 4.4), layout="constrained")
-    counts = []
+    counts, spans = [], []
     for axis, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names):
         order, informative = _latents(material, name)
         start = np.array(material.codes(name)[0][0], dtype=np.float32)
-        pixels = mosaic(walk(open_run(material.paths[name]), start, order, 7), informative)
+        run = open_run(material.paths[name])
+        pixels = mosaic(walk(run, start, order, 7), informative)
         axis.imshow(pixels[0] if len(pixels) != 3 else pixels.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1)
         side = pixels.shape[1] / len(order)
         axis.set_yticks(side * (np.arange(len(order)) + 0.5), order, fontsize=7)
@@ -103,8 +105,9 @@ def _wall(material: Material, names: list[str]) -> tuple[Figure, str]:
         axis.tick_params(length=0)
         axis.set_title(_label(material, name), fontsize=8)
         counts.append(int(informative.sum()))
-    listed = ", ".join(map(str, counts))
-    return figure, f"Informative latents of the {len(names)} models: {listed}. Columns go from -2 to 2."
+        spans.append(f"-{prior_span(run):g} to {prior_span(run):g}")
+    listed, moves = ", ".join(map(str, counts)), ", ".join(spans if len(set(spans)) > 1 else spans[:1])
+    return figure, f"Informative latents of the {len(names)} models: {listed}. Columns go from {moves}."
 
 
 def _similarities(material: Material, names: list[str]) -> tuple[Figure, str]:
@@ -164,10 +167,10 @@ def _factors(material: Material, name: str, inputs: Inputs) -> tuple[Figure, str
     figure = Figure(figsize=(2.3 * columns, 2.2 * lines), layout="constrained")
     axes = list(figure.subplots(lines, columns, squeeze=False).flat)
     rng = np.random.default_rng(0)
-    for axis, factor, values, row in zip(axes, inputs.names, factors.T, matrix):
+    for axis, factor, values, row, continuous in zip(axes, inputs.names, factors.T, matrix, inputs.continuous):
         latent = int(np.argmax(row))
-        spread = 0.15 * rng.uniform(-1, 1, len(values)) * (np.ptp(values) > 0)
-        axis.plot(values + spread, codes[:, latent], ".", markersize=1.5, color="#0072b2", alpha=0.4, rasterized=True)
+        shown = values if continuous else _apart(values, rng)
+        axis.plot(shown, codes[:, latent], ".", markersize=1.5, color="#0072b2", alpha=0.4, rasterized=True)
         axis.set_xlabel(factor, fontsize=8)
         axis.set_ylabel(f"latent {latent}", fontsize=8)
         axis.tick_params(labelsize=6)
@@ -176,6 +179,12 @@ def _factors(material: Material, name: str, inputs: Inputs) -> tuple[Figure, str
     texts = [f"{factor}: latent {int(np.argmax(row))} ({row.max():.2f})" for factor, row in zip(inputs.names, matrix)]
     label = material.about.loc[name, "label"]
     return figure, f"{label}: the latent that tells most of each factor, as a share of its entropy: {', '.join(texts)}."
+
+
+def _apart(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Discrete values (n,) with some jitter, so that points do not hide each other: 0.15 of the least step between."""
+    step = np.diff(np.unique(values)).min() if np.ptp(values) > 0 else 0.0
+    return values + 0.15 * step * rng.uniform(-1, 1, len(values))
 
 
 def _dynamics(material: Material, names: list[str], tag: str, where: str) -> Iterator[Drawn]:

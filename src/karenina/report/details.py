@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from karenina.report import decoder
 from karenina.report.material import Inputs, Material
+from karenina.training.pictures import prior_span
 
 if TYPE_CHECKING:
     from karenina.training import Run
 
 STEPS = 9
 SHOWN = 8  # images that are reconstructed, and from which the live latents can start
-SPAN = 2.0
 # What the parts of a page may take, in bytes of the page, so that it stays below 20 MB.
 PICTURE_BYTES, DECODER_BYTES = 5_000_000, 9_000_000
 MOST_DETAILED = 400
@@ -79,6 +79,8 @@ def describe(
         "order": order.tolist(),
         "kl": [round(float(value), 4) for value in kl],
         "threshold": threshold,
+        "span": prior_span(run),
+        "reach": prior_span(run, 3.0),
         "traversal": picture(mosaic(walk(run, starts[0], order), kl[order] > threshold)),
         "starts": np.round(starts.astype(float), 3).tolist(),
         "reconstructions": _reconstructions(run, starts, inputs),
@@ -88,10 +90,11 @@ def describe(
 
 
 def walk(run: "Run", start: NDArray[np.float32], order: NDArray[np.int64], steps: int = STEPS) -> NDArray[np.float32]:
-    """Images (L, steps, c, h, w) when one latent after the other moves over [-2, 2] and the others stay at `start`."""
+    """Images (L, steps, c, h, w) when each latent in turn moves over its prior and the others stay at `start`."""
+    span = prior_span(run)
     codes = np.tile(start, (len(order), steps, 1))
     for row, latent in enumerate(order):
-        codes[row, :, latent] = np.linspace(-SPAN, SPAN, steps)
+        codes[row, :, latent] = np.linspace(-span, span, steps)
     images = run.decode(codes.reshape(-1, len(start)))
     return images.reshape(len(order), steps, *images.shape[1:])
 

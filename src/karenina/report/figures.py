@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.figure import Figure
 
+from karenina._figures import Figure
 from karenina._files import atomic
 from karenina.report import contrasts
-from karenina.report.answer import CHECKS, check_scores
+from karenina.report.answer import CHECKS, LABEL_FREE, check_scores
 from karenina.report.material import Material
 from karenina.report.sentences import TITLES, sentence
 from karenina.studies import figures as of_studies
-from karenina.studies._scores import NotEnough
+from karenina.studies._analyse import apply
 from karenina.studies.analyses import ANALYSES
 
 DPI = 110
@@ -53,9 +53,11 @@ def sections(material: Material, folder: Path, say: Callable[[str], None]) -> li
     if len(material.about) < 2:
         return []
     found, missing = [], []
-    prefer = (*check_scores(material), *CHECKS)
+    ranked = [material.ranked_by] if material.ranked_by else []
+    checks = check_scores(material)
+    prefer = (*checks, *CHECKS) if checks else (*ranked, *LABEL_FREE)
     for name in ANALYSES:
-        frame = _analysis(material, name)
+        frame = apply(name, material.frame, material.extra)
         if isinstance(frame, str):
             missing.append((TITLES.get(name, name), frame))
             continue
@@ -64,25 +66,10 @@ def sections(material: Material, folder: Path, say: Callable[[str], None]) -> li
         if ANALYSES[name].figure == "growth" and frame.groupby("score").size().max() == 1:
             found.append(Shown(name, title, text))  # one number of partners: nothing grows
             continue
-        figure = _drawn(name, frame, [*([material.ranked_by] if material.ranked_by else []), *prefer])
+        figure = _drawn(name, frame, [*ranked, *prefer])
         found.append(keep(figure, folder, name, title, text))
     parts = [Section("analyses", "Analyses", "", tuple(found), tuple(missing))]
     return parts + _contrasts(material, folder, say)
-
-
-def _analysis(material: Material, name: str) -> pd.DataFrame | str:
-    analysis = ANALYSES[name]
-    extra = []
-    if analysis.extra:
-        table = material.extra(analysis.extra)
-        if table is None:
-            return f"needs {analysis.extra}.parquet, which a study writes when all models are there"
-        extra.append(table)
-    try:
-        found = analysis.function(material.frame, *extra)
-    except NotEnough as error:
-        return str(error)
-    return found if len(found) else "needs more models"
 
 
 def _drawn(name: str, frame: pd.DataFrame, prefer: Sequence[str]) -> Figure:
@@ -105,11 +92,11 @@ def _contrasts(material: Material, folder: Path, say: Callable[[str], None]) -> 
     headings = {
         "walls": (
             "Traversals of the best and the worst",
-            "One row a latent, the largest KL first; uninformative ones are faded.",
+            "One row per latent, the largest KL first; uninformative ones are faded.",
         ),
         "alike": (
             "How alike models are",
-            "Well-disentangled models are alike up to order and sign: one bright cell a row.",
+            "Well-disentangled models are alike up to order and sign: one bright cell per row.",
         ),
         "importance": (
             "Importance of latents for factors",

@@ -124,12 +124,11 @@ class Material:
 
     def extra(self, name: str) -> pd.DataFrame | None:
         """Another table of the study, such as its pairs; None where there is none."""
-        from karenina.studies.table import read_parquet
+        from karenina.studies._analyse import extra_table
 
         if name == "pairs":
             return self.pairs
-        file = self.study / f"{name}.parquet" if self.study is not None else None
-        return read_parquet(file).to_pandas() if file is not None and file.exists() else None
+        return extra_table(self.study, name) if self.study is not None else None
 
     def note(self, problem: str) -> None:
         """Something that a picture or an analysis lacks; said once at the end of the page."""
@@ -236,7 +235,7 @@ def read_runs(
     data: str | os.PathLike[str] | None = None,
 ) -> Material:
     """Encode and score the runs, and compare those that differ by their seed alone."""
-    from karenina.studies.evaluate import evaluate, inputs
+    from karenina.studies.evaluate import data_of, evaluate, inputs
     from karenina.studies.task import rows
     from karenina.training import open as open_run
 
@@ -250,7 +249,8 @@ def read_runs(
             notes.append(f"Left out: {error}")
     if not opened:
         raise ValueError(notes[0] if notes else "no runs to report on")
-    datas = {name: load_named(name, data, data_dir) for name in {run.config.data for run in opened.values()}}
+    one_of = {run.config.data: run for run in opened.values()}
+    datas = {name: data_of(run, data_dir, data) for name, run in one_of.items()}
     found = {name: evaluate(run, datas[run.config.data], metrics=metrics) for name, run in opened.items()}
     strengths = _strengths([run.config for run in opened.values()])
     lines: list[tuple[Any, ...]] = []
@@ -281,22 +281,6 @@ def read_runs(
         tuple(notes),
         (*commands, f"karenina report {shown}"),
     )
-
-
-def load_named(
-    name: str, path: str | os.PathLike[str] | None = None, data_dir: str | os.PathLike[str] | None = None
-) -> Any:
-    """The data set on which a run was trained: by its name, or from the user's `path`, which must give that name."""
-    from karenina.data import load
-
-    try:
-        found = load(name if path is None else str(path), data_dir=data_dir)
-    except ValueError as error:
-        hint = "" if path is not None else ". If it is your own, say where it is: data=PATH, or --data PATH"
-        raise ValueError(f"{error}{hint}") from None
-    if found.name != name:
-        raise ValueError(f"the run was trained on {name}, but {path} is {found.name}")
-    return found
 
 
 def words(parameters: Mapping[str, Any]) -> str:
@@ -359,7 +343,7 @@ def _with_udr(
 
 def _train_command(config: Any, path: Path) -> str:
     settings = {**config.parameters, "latents": config.latents, "network": config.network, "batch": config.batch}
-    settings |= {"learning_rate": config.learning_rate, "decoder": config.decoder}
+    settings |= {"learning_rate": config.learning_rate, "init": config.init, "decoder": config.decoder}
     settings |= {"reconstruction_weight": config.reconstruction_weight} | ({"trace": "true"} if config.trace else {})
     words = " ".join(f"--set {shlex.quote(f'{key}={value}')}" for key, value in settings.items())
     start = f"karenina train {shlex.quote(config.data)} {shlex.quote(config.method)} --seed {config.seed}"

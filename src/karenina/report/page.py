@@ -19,7 +19,7 @@ from karenina._version import __version__
 from karenina.report.answer import Answer, answers
 from karenina.report.details import details, priority
 from karenina.report.figures import Section, sections
-from karenina.report.material import Material, load_named, read
+from karenina.report.material import Material, read
 
 MOST_BYTES = 20_000_000
 Say = Callable[[str], None]
@@ -63,15 +63,16 @@ def show(
 ) -> Path:
     """Write the page of one run, and beside it traversal.png, traversal.gif and reconstructions.png.
 
-    span: what the traversal pictures move over, the "prior" ([-2, 2]) or the "posterior". seed: which images they show.
-    metrics: which to compute (all). data: the path of its data set, if it is your own.
+    span: what the traversal pictures move over, the "prior" ([-2, 2]; InfoGAN: [-1, 1]) or the "posterior". seed: which
+    images they show. metrics: which to compute (all). data: the path of its data set, if it is your own.
     """
+    from karenina.studies.evaluate import data_of
     from karenina.training import open as open_run
     from karenina.training.pictures import save_reconstructions, traverse
 
     opened = open_run(run)
     folder = Path(out) if out is not None else Path(run) / "report"
-    images, _ = load_named(opened.config.data, data, data_dir).sample(500, seed)
+    images, _ = data_of(opened, data_dir, data).sample(500, seed)
     walk = traverse(opened, images, span=span)
     for name in ("traversal.png", "traversal.gif"):
         walk.save(folder / name)
@@ -184,8 +185,12 @@ def _page(
 def _subtitle(material: Material) -> str:
     about = material.about
     counts = [(len(about), "model"), (about["seed"].nunique(), "seed"), (about["setting"].nunique(), "setting")]
-    words = [f"{n} {name}{'s' if n != 1 else ''}" for n, name in counts]
+    words = [_count(number, name) for number, name in counts]
     return f"{', '.join(words)}; {', '.join(sorted(set(about['method'])))} on {', '.join(sorted(set(about['data'])))}"
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'s' if number != 1 else ''}"
 
 
 def _models_sentence(models: int, shown: dict[str, dict[str, Any]]) -> str:
@@ -201,19 +206,21 @@ def _models_sentence(models: int, shown: dict[str, dict[str, Any]]) -> str:
 
 def _how(material: Material) -> list[str]:
     about = material.about
-    names = ", ".join(f"{name} ({part['words'].nunique()} settings)" for name, part in about.groupby("method"))
+    settings = about.groupby("method")["words"].nunique()
+    names = ", ".join(f"{name} ({_count(number, 'setting')})" for name, number in settings.items())
     seeds = sorted(int(seed) for seed in about["seed"].unique())
     listed = ", ".join(map(str, seeds[:20])) + (", ..." if len(seeds) > 20 else "")
     steps = ", ".join(f"{n:,}" for n in sorted(about["steps"].unique()))
     texts = [
         f"Methods: {names}. Seeds: {listed}. Steps: {steps}. Networks: {', '.join(sorted(set(about['network'])))}."
     ]
+    bounded = " ([-1, 1] for InfoGAN)" if (about["method"] == "infogan").any() else ""
     texts.append(
         f"UDR ({material.ranked_by or 'not computed'}) is the median similarity of a model's latents to those of its "
         "partners on the same images (Duan et al., 2020); a latent is informative when its KL from the prior exceeds "
         f"{material.kl_threshold:g} nats. Intervals are 95 %: of UDR, from order statistics of the partners; of all "
-        "else, bootstrap percentiles. Traversals move one latent over [-2, 2] and keep the others where an image put "
-        "them."
+        f"else, bootstrap percentiles. Traversals move one latent over [-2, 2]{bounded} and keep the others where an "
+        "image put them."
     )
     return texts
 

@@ -137,12 +137,13 @@ def _total_correlation(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
         ends = {}
         for kind in ("sampled", "mean"):
             line = part[part["representation"] == kind].sort_values("strength")["median"]
-            ends[kind] = f"from {line.iloc[0]:.2f} to {line.iloc[-1]:.2f}" if len(line) else "unknown"
+            ends[kind] = " to ".join(f"{value:.2f}" for value in [*line.iloc[:1], *line.iloc[1:][-1:]]) or "unknown"
         above = np.average(part["mean_above_sampled"], weights=part["runs"])
-        text = (
-            f"From the least to the greatest strength the total correlation of sampled codes goes {ends['sampled']}, "
-        )
-        text += f"that of mean codes {ends['mean']}; it is higher for mean codes in {100 * above:.0f} % of the models."
+        several = part["strength"].nunique() > 1
+        text = "From the least to the greatest strength the" if several else "The"
+        text += f" total correlation of sampled codes {'goes from' if several else 'is'} {ends['sampled']}, "
+        text += f"that of mean codes {'from ' if several else ''}{ends['mean']}; "
+        text += f"it is higher for mean codes in {100 * above:.0f} % of the models."
         lines.append((name, text))
     return _join(lines, here.groupby(["data", "method"]).ngroups)
 

@@ -6,8 +6,9 @@ Importing this module imports numba.
 from math import ceil, sqrt
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from karenina._compile import njit
 
 Floats = NDArray[np.float64]
 

@@ -10,8 +10,9 @@ through G and C only, so no kernel here ever sees a sample.
 from math import sqrt
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from karenina._compile import njit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

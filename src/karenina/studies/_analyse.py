@@ -1,7 +1,7 @@
 """All analyses of a study, as files."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -35,17 +35,28 @@ def analyses(path: str | os.PathLike[str]) -> Iterator[tuple[str, pd.DataFrame |
     frame = results(path)
     if frame.empty:
         raise ValueError(f"{folder.path} has no finished run yet")
-    for name, analysis in ANALYSES.items():
-        extra = folder.path / f"{analysis.extra}.parquet"
-        if analysis.extra and not extra.exists():
-            yield name, f"needs {extra.name}, which `karenina study run` writes when all models are there"
-            continue
-        try:
-            found = analysis.function(frame, *([read_parquet(extra).to_pandas()] if analysis.extra else []))
-        except NotEnough as error:
-            yield name, str(error)
-            continue
-        yield name, found if len(found) else "needs more runs"
+    for name in ANALYSES:
+        yield name, apply(name, frame, lambda table: extra_table(folder.path, table))
+
+
+def apply(
+    name: str, frame: pd.DataFrame, extra: Callable[[str], pd.DataFrame | None] = lambda table: None
+) -> pd.DataFrame | str:
+    """The frame of an analysis, or what the results lack for it. extra: another table of the study by its name."""
+    analysis = ANALYSES[name]
+    more = extra(analysis.extra) if analysis.extra else None
+    if analysis.extra and more is None:
+        return f"needs {analysis.extra}.parquet, which `karenina study run` writes when all models are there"
+    try:
+        found = analysis.function(frame) if more is None else analysis.function(frame, more)
+    except NotEnough as error:
+        return str(error)
+    return found if len(found) else "needs more runs"
+
+
+def extra_table(folder: Path, name: str) -> pd.DataFrame | None:
+    file = folder / f"{name}.parquet"
+    return read_parquet(file).to_pandas() if file.exists() else None
 
 
 def draw(name: str, frame: pd.DataFrame, path: Path) -> None:

@@ -26,7 +26,7 @@ def udr_partners(
     -> data, method, score, partners, correlation, std, low, high, draws
     """
     table = scores(frame)
-    labelled = table.columns(supervised=True)
+    labelled = table.labelled()
     place = pd.Series(np.arange(len(table.runs)), index=table.runs["run"])
     known = pairs[pairs["target"].isin(place.index)]
     target = place[known["target"]].to_numpy()
@@ -95,7 +95,7 @@ def dynamics_agreement(frame: pd.DataFrame, dynamics: pd.DataFrame) -> pd.DataFr
     -> data, score, seeds, correlation, std, low, high, settings, draws
     """
     table = scores(frame)
-    labelled = table.columns(supervised=True)
+    labelled = table.labelled()
     place = pd.Series(np.arange(len(table.runs)), index=table.runs["run"])
     lines = []
     for (data, seeds), part in dynamics.groupby(["data", "seeds"], sort=False):

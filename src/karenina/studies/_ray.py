@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class RayPool:
             while waiting and len(running) < self._room():
                 point = waiting.pop()
                 study, seconds = str(self.folder.path), self.plan.checkpoint_seconds
-                running[self.task.remote(study, point, self.plan.evaluation, seconds)] = point
+                running[self.task.remote(study, point, self.plan.evaluation, seconds, os.getcwd())] = point
             ready, _ = self.ray.wait(list(running), num_returns=1, timeout=tick)
             if not ready:
                 yield None
@@ -74,10 +75,13 @@ class RayPool:
         return outcome
 
 
-def _execute(study: str, point: Point, scoring: Scoring, checkpoint_seconds: float) -> Outcome:
+def _execute(study: str, point: Point, scoring: Scoring, checkpoint_seconds: float, here: str) -> Outcome:
+    """`here`: from where a relative path of a data set leads on."""
     import torch
 
     torch.set_num_threads(1)
+    with suppress(OSError):
+        os.chdir(here)
     if not Path(study).is_dir():
         where = socket.gethostname()
         return Outcome(point.hash, "unshared", f"the machine {where} does not see {study}: put it on shared storage")
@@ -87,7 +91,8 @@ def _execute(study: str, point: Point, scoring: Scoring, checkpoint_seconds: flo
 def _connect(ray: Any, address: str, workers: int | None) -> None:
     quiet = {"log_to_driver": False, "logging_level": "error"}
     if address == "local":
-        ray.init(num_cpus=workers or os.cpu_count(), include_dashboard=False, **quiet)
+        with _elsewhere():
+            ray.init(num_cpus=workers or os.cpu_count(), include_dashboard=False, **quiet)
         return
     if address != "auto":
         host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -98,15 +103,22 @@ def _connect(ray: Any, address: str, workers: int | None) -> None:
         except (OSError, OverflowError) as error:
             raise ValueError(f"no Ray cluster answers at {address} ({error})") from None
     _try_out(address)
-    ray.init(address=address, **quiet)
+    with _elsewhere():
+        ray.init(address=address, **quiet)
+
+
+def _elsewhere() -> chdir[str]:
+    """Ray's workers import from the directory in which it was joined. Ours may hold a stranger's study and a torch.py;
+    nobody puts modules into the root."""
+    return chdir(Path.cwd().anchor)
 
 
 def _try_out(address: str) -> None:
     """Connect from another process first: where something answers that is no Ray cluster, Ray would try for minutes."""
     try:
-        said = subprocess.run(
-            [sys.executable, "-c", _CONNECT, address], capture_output=True, text=True, timeout=_SECONDS
-        )
+        with _elsewhere():
+            words = [sys.executable, "-P", "-c", _CONNECT, address]
+            said = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS)
     except subprocess.TimeoutExpired:
         raise ValueError(f"what answers at {address} is no Ray cluster that this machine can join") from None
     if said.returncode:

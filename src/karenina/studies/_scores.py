@@ -29,6 +29,12 @@ class Scores:
         """The metrics that need labels, or the scores that need none; tasks are neither."""
         return [j for j, f in enumerate(self.families) if f != TASK and (f not in UNSUPERVISED) == supervised]
 
+    def labelled(self) -> list[int]:
+        """The metrics that need labels; NotEnough where there are none."""
+        columns = self.columns(supervised=True)
+        need(bool(columns), "labels")
+        return columns
+
     def groups(self, *by: str) -> list[tuple[tuple[Any, ...], NDArray[np.int64]]]:
         """Rows of each group, in the order in which groups first appear."""
         found = self.runs.groupby(list(by), sort=False, dropna=False).indices

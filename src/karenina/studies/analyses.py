@@ -39,7 +39,7 @@ def agreement(
     -> *by, a, b, correlation, low, high, runs
     """
     table = scores(frame)
-    columns = table.columns(supervised=True)
+    columns = table.labelled()
     need(len(columns) > 1, "two metrics")
     correlate = {"spearman": spearman, "kendall": kendall}[kind]
     lines = []
@@ -85,7 +85,7 @@ def variance_explained(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.Da
     -> data, score, predictor, explained, low, high, adjusted, runs
     """
     table = scores(frame)
-    columns = np.array(table.columns(supervised=True))
+    columns = np.array(table.labelled())
     lines = []
     for (data,), rows in table.groups("data"):
         about = table.runs.iloc[rows]
@@ -164,12 +164,9 @@ def unsupervised(
     -> *by, unsupervised, score, correlation, low, high, runs
     """
     table = scores(frame)
+    labelled = table.labelled()
     free = [j for j in table.columns(supervised=False) if table.names[j].startswith(tuple(start))]
-    labelled = table.columns(supervised=True)
-    need(
-        bool(free) and bool(labelled),
-        f"metrics and scores {' or '.join(start)}*".replace("scores *", "label-free scores"),
-    )
+    need(bool(free), f"scores {' or '.join(start)}*".replace("scores *", "label-free scores"))
     return _between(table, "unsupervised", free, labelled, by, resamples)
 
 
@@ -196,7 +193,7 @@ def tasks(frame: pd.DataFrame, by: Sequence[str] = ("data",), resamples: int = R
     table = scores(frame)
     useful = [j for j, family in enumerate(table.families) if family == TASK]
     others = [j for j, family in enumerate(table.families) if family != TASK]
-    need(bool(useful) and bool(others), "tasks = true under [evaluation]")
+    need(bool(useful) and bool(others), "labels, and tasks = true under [evaluation]")
     return _between(table, "task", useful, others, by, resamples)
 
 
@@ -225,10 +222,11 @@ def transfer(frame: pd.DataFrame) -> pd.DataFrame:
     -> score, a, b, correlation, low, high, settings
     """
     table = scores(frame)
-    medians, names = _per_setting(table)
+    labelled = table.labelled()
+    medians, names = _per_setting(table, labelled)
     need(len(names) > 1, "two data sets")
     lines = []
-    for k, j in enumerate(table.columns(supervised=True)):
+    for k, j in enumerate(labelled):
         found = spearman(medians[:, :, k].T)
         for a in range(len(names)):
             for b in range(a + 1, len(names)):
@@ -237,13 +235,12 @@ def transfer(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["score", "a", "b", "correlation", "low", "high", "settings"])
 
 
-def _per_setting(table: Scores) -> tuple[Floats, list[str]]:
-    """Median supervised scores (data sets, settings, K) over seeds, and the names of the data sets."""
-    labelled = table.columns(supervised=True)
+def _per_setting(table: Scores, labelled: Sequence[int]) -> tuple[Floats, list[str]]:
+    """Median of each of these K scores over seeds (data sets, settings, K), and the names of the data sets."""
     data, names = pd.factorize(table.runs["data"])
     setting, settings = pd.factorize(table.runs["setting"])
     out = np.full((len(names), len(settings), len(labelled)), np.nan)
-    frame = pd.DataFrame(table.values[:, labelled]).groupby([data, setting]).median()
+    frame = pd.DataFrame(table.values[:, list(labelled)]).groupby([data, setting]).median()
     out[frame.index.get_level_values(0), frame.index.get_level_values(1)] = frame.to_numpy()
     return out, list(names)
 
@@ -257,10 +254,10 @@ def beats_random(frame: pd.DataFrame, draws: int = 10_000, seed: int = 0) -> pd.
     -> metric, data, probability, low, high, draws
     """
     table = scores(frame)
-    labelled = table.columns(supervised=True)
+    labelled = table.labelled()
     index = [pd.factorize(table.runs[name]) for name in ("data", "setting", "seed")]
     (data, datas), (setting, settings), (seeds, numbers) = index
-    need(bool(labelled) and len(settings) > 1 and len(numbers) > 1, "a metric, two settings and two seeds")
+    need(len(settings) > 1 and len(numbers) > 1, "two settings and two seeds")
     cube = np.full((len(datas), len(settings), len(numbers), len(labelled)), np.nan)
     cube[data, setting, seeds] = table.values[:, labelled]
     rng = np.random.default_rng(seed)

@@ -4,6 +4,7 @@ import sys
 import time
 from typing import Any, Protocol
 
+from karenina._console import plain_console
 from karenina.studies.folder import Folder, read_claim
 from karenina.studies.plan import Point
 from karenina.studies.task import Outcome
@@ -78,7 +79,7 @@ class Panel:
     def __enter__(self) -> "Panel":
         from rich.live import Live
 
-        self.live = Live(self._render(), refresh_per_second=4, transient=False)
+        self.live = Live(self._render(), console=plain_console(), refresh_per_second=4, transient=False)
         self.live.start()
         return self
 

@@ -40,6 +40,8 @@ def estimate(plan: Plan, progress: Callable[[str], None] = lambda what: None) ->
 
     progress: called with what is being measured.
     """
+    from karenina.training.methods import find
+
     shapes: dict[str, tuple[int, ...]] = {}
     unknown: dict[str, str] = {}
     for data in plan.data:
@@ -65,7 +67,7 @@ def estimate(plan: Plan, progress: Callable[[str], None] = lambda what: None) ->
         if point.data in shapes:
             kind = (shapes[point.data], point.method, point.network, point.latents, point.batch)
             seconds, score, size = kinds[kind]
-        totals[0] += seconds * (1 if point.method == "pca" else point.steps)
+        totals[0] += seconds * (point.steps if find(point.method)[1].fit is None else 1)
         totals[1] += score
         totals[2] += size
     return Estimate(totals[0], totals[1], totals[2], unknown)

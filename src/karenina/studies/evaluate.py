@@ -2,6 +2,7 @@
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from karenina.metrics.label_free import (
     gaussian_wasserstein_correlation,
     mutual_information,
 )
+from karenina.metrics.registry import METRICS
 from karenina.metrics.table import Row, Table
 
 if TYPE_CHECKING:
@@ -46,13 +48,26 @@ def inputs(data: "DataSet", rows: int = 10_000, seed: int = 0) -> tuple[NDArray[
     return data.sample(rows, np.random.default_rng([seed, 20_190_612]))
 
 
-def data_of(run: "Run", data_dir: "str | os.PathLike[str] | None" = None) -> "DataSet":
-    """The data set that a run was trained on, by its name."""
-    from karenina.data import load, names
+def data_of(
+    run: "Run", data_dir: "str | os.PathLike[str] | None" = None, path: "str | os.PathLike[str] | None" = None
+) -> "DataSet":
+    """The data set that a run was trained on, with its options. path: where it is, if it is your own.
 
-    if run.config.data not in names():
-        raise ValueError(f"the run was trained on data of your own ({run.config.data!r}): give it by --data or data=")
-    return load(run.config.data, data_dir=data_dir)
+    Other images than those of the training are an error under another name, and a warning under the same.
+    """
+    from karenina.data import load_again
+    from karenina.data.naming import split_name
+    from karenina.training.config import fingerprint
+
+    data = load_again(run.config.data, path, data_dir=data_dir)
+    if fingerprint(data) != run.config.images:
+        told, found = (split_name(name)[0] for name in (run.config.data, data.name))
+        if data.image_shape != run.config.image_shape or told not in (found, "array"):
+            given = f"{data.name} with images of {'x'.join(map(str, data.image_shape))}"
+            shape = "x".join(map(str, run.config.image_shape))
+            raise ValueError(f"the run was trained on {run.config.data} with images of {shape}, not on {given}")
+        warnings.warn(f"{data.name} ({data.source}) does not give the images that the run was trained on", stacklevel=3)
+    return data
 
 
 def evaluate(
@@ -69,7 +84,7 @@ def evaluate(
     """Encode `rows` random images once and score them. data: by default the set that the run was trained on.
 
     metrics: as in `karenina.score`; (): none, only what needs no labels. tasks: also downstream prediction and
-    fairness, tested on half as many images again.
+    fairness. These, and the predictors of protocol "locatello", are tested on half as many images again.
 
     The intervention metrics draw from the whole encoded grid where it has at most 20,000 images, so that they see every
     combination of factors; otherwise from the table of encoded rows.
@@ -83,6 +98,12 @@ def evaluate(
     if data.labelled and metrics != ():
         continuous = [size is None for size in data.factor_sizes]
         sampler = _grid_sampler(run, data)
+        # Locatello et al. (2019), appendix C: predictors are trained on 10,000 rows and tested on 5,000 others.
+        apart = protocol == "locatello" and any(METRICS[name].tests for name in scoring.select(metrics, protocol))
+        other = None
+        if tasks or apart:
+            unseen, truth = inputs(data, rows // 2, seed + 1)
+            other = run.encode(unseen)[0], truth
         table = scoring.score(
             mean,
             factors,
@@ -93,10 +114,10 @@ def evaluate(
             factor_names=data.factor_names,
             continuous=continuous,
             sampler=sampler,
+            test=other if apart else None,
         )
         if tasks:
-            unseen, truth = inputs(data, rows // 2, seed + 1)
-            table = with_tasks(table, mean, factors, continuous, seed, sampler, (run.encode(unseen)[0], truth))
+            table = with_tasks(table, mean, factors, continuous, seed, sampler, other)
     return Evaluation(table, mean, logvar, factors, kl, label_free)
 
 

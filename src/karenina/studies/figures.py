@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from karenina._figures import Figure
 
 # More panels than this cannot be read, nor drawn quickly; `scores=` chooses others.
 MOST_SCORES = 12
@@ -37,8 +39,8 @@ def correlations(frame: pd.DataFrame) -> Figure:
             for (y, x), value in np.ndenumerate(matrix):
                 if not np.isnan(value):
                     ax.text(x, y, f"{100 * value:.0f}", ha="center", va="center", fontsize=6, color=_ink(value))
-        ax.set_xticks(range(len(cols)), cols, rotation=90, fontsize=6)
-        ax.set_yticks(range(len(rows)), rows, fontsize=6)
+        ax.set_xticks(range(len(cols)), [_short(name) for name in cols], rotation=90, fontsize=6)
+        ax.set_yticks(range(len(rows)), [_short(name) for name in rows], fontsize=6)
         ax.set_title(_title(key), fontsize=8)
     return figure
 
@@ -52,7 +54,7 @@ def boxes(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
             here = part[part["data"] == data]
             x = pd.Categorical(here["method"], methods).codes + 0.8 * (d + 0.5) / len(datas) - 0.4
             ax.vlines(x, here["least"], here["most"], color=_colour(d), linewidth=0.8)
-            ax.vlines(x, here["q25"], here["q75"], color=_colour(d), linewidth=4, label=data)
+            ax.vlines(x, here["q25"], here["q75"], color=_colour(d), linewidth=4, label=_short(data))
             ax.plot(x, here["median"], "o", color="white", markeredgecolor="black", markersize=3)
         ax.set_xticks(range(len(methods)), methods, rotation=30, ha="right", fontsize=7)
         ax.set_xlim(-0.6, len(methods) - 0.4)
@@ -74,7 +76,7 @@ def lines(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
             ax.plot(x, line["median"], marker=".", color=_colour(m), linestyle=styles[d % len(styles)], label=name)
             if len(datas) == 1:
                 ax.fill_between(x, line["low"], line["high"], color=_colour(m), alpha=0.15, linewidth=0)
-        ax.set_xlabel("strength, from least to greatest", fontsize=7)
+        _strengths(ax, part)
 
     return _panels(frame, scores, draw)
 
@@ -90,14 +92,14 @@ def bars(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
             ax.bar(x, here["explained"], width=0.38, color=_colour(p), label=predictor)
             ax.vlines(x, here["low"], here["high"], color="black", linewidth=0.8)
         ax.set_ylim(0, 1)
-        ax.set_xticks(range(len(datas)), datas, rotation=30, ha="right", fontsize=7)
+        ax.set_xticks(range(len(datas)), [_short(name) for name in datas], rotation=30, ha="right", fontsize=7)
 
     return _panels(frame, scores, draw)
 
 
 def dependence(frame: pd.DataFrame) -> Figure:
     """Dependence between latents against strength: mean codes solid, sampled codes dashed."""
-    frame = frame.assign(score=frame["score"] + ", " + frame["data"])
+    frame = frame.assign(score=frame["score"] + "\n" + frame["data"])
     methods = list(dict.fromkeys(frame["method"]))
 
     def draw(ax: Axes, part: pd.DataFrame) -> None:
@@ -108,7 +110,8 @@ def dependence(frame: pd.DataFrame) -> Figure:
             colour = _colour(methods.index(method))
             ax.plot(np.arange(len(line)), line["median"], style, color=colour, marker=".", label=name)
         ax.set_yscale("symlog", linthresh=0.01)
-        ax.set_xlabel("strength, from least to greatest", fontsize=7)
+        ax.yaxis.set_major_formatter("{x:g}")
+        _strengths(ax, part)
 
     return _panels(frame, None, draw)
 
@@ -157,7 +160,7 @@ def polarised(frame: pd.DataFrame) -> Figure:
     for d, data in enumerate(datas):
         here = frame[frame["data"] == data].groupby("method", sort=False).mean(numeric_only=True)
         x = pd.Categorical(here.index, methods).codes + width * (d + 0.5) - 0.4
-        ax.bar(x, here["off"], width=width, color=_colour(d), label=data)
+        ax.bar(x, here["off"], width=width, color=_colour(d), label=_short(data))
         ax.vlines(x, here["low"], here["high"], color="black", linewidth=0.8)
     ax.set_xticks(range(len(methods)), methods, rotation=20, ha="right", fontsize=7)
     ax.set_ylabel("latents switched off")
@@ -172,7 +175,7 @@ def _panels(frame: pd.DataFrame, scores: Sequence[str] | None, draw: Callable[[A
     figure, axes = _grid(len(chosen), 3.2, 2.4)
     for ax, name in zip(axes, chosen):
         draw(ax, frame[frame["score"] == name])
-        ax.set_title(name, fontsize=8)
+        ax.set_title("\n".join(map(_short, name.split("\n"))), fontsize=8)
         ax.tick_params(labelsize=7)
     handles, labels = axes[0].get_legend_handles_labels() if axes else ([], [])
     if handles:
@@ -180,6 +183,16 @@ def _panels(frame: pd.DataFrame, scores: Sequence[str] | None, draw: Callable[[A
     if len(chosen) < len(found) and scores is None:
         figure.suptitle(f"{len(chosen)} of {len(found)} scores", fontsize=8)
     return figure
+
+
+def _strengths(ax: Axes, part: pd.DataFrame) -> None:
+    """Ticks for strengths that are drawn by rank: their values where all methods share them."""
+    grids = {tuple(sorted(line["strength"].dropna().unique())) for _, line in part.groupby(["data", "method"])} - {()}
+    shared = grids.pop() if len(grids) == 1 else ()
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if shared:
+        ax.set_xticks(range(len(shared)), [f"{value:g}" for value in shared])
+    ax.set_xlabel("strength" if shared else "strength, from least to greatest", fontsize=7)
 
 
 def _grid(count: int, width: float, height: float) -> tuple[Figure, list[Any]]:
@@ -193,7 +206,13 @@ def _grid(count: int, width: float, height: float) -> tuple[Figure, list[Any]]:
 
 
 def _title(key: Any) -> str:
-    return ", ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+    return ", ".join(map(_short, key)) if isinstance(key, tuple) else _short(key)
+
+
+def _short(name: object, most: int = 32) -> str:
+    """The end of a long name: paths of data differ there, and a whole one would leave no room for the panel."""
+    text = str(name)
+    return text if len(text) <= most else f"…{text[1 - most :]}"
 
 
 def _colour(i: int) -> str:

@@ -15,7 +15,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,17 +80,22 @@ class Folder:
         return self.path / "results.parquet"
 
     def plan(self) -> Plan:
-        """The plan, which was checked when it was written."""
+        """The plan, which was checked when it was written. Before plans named initial weights, they were torch's."""
         file = self.path / "study.toml"
         if not file.exists():
             raise ValueError(f"{self.path} is not a study: it has no study.toml")
-        return read(file, check=False)
+        return read(file, check=False, init="torch")
 
-    def adopt(self, plan: Plan) -> None:
-        """Make this the directory of `plan`. A plan that holds all models of the one before replaces it."""
+    def adopt(self, plan: Plan) -> Plan:
+        """Make this the directory of `plan`. A plan that holds all models of the one before replaces it.
+
+        Gives the plan with the initial weights that the study began with, if they are left to us.
+        """
         file = self.path / "study.toml"
         if file.exists():
-            lost = {point.hash for point in self.plan().points} - {point.hash for point in plan.points}
+            begun = self.plan()
+            plan = replace(plan, init=begun.init) if plan.init == "auto" else plan
+            lost = {point.hash for point in begun.points} - {point.hash for point in plan.points}
             if lost:
                 raise ValueError(
                     f"{self.path} holds another study: {len(lost)} of its models are not in this one. "
@@ -105,6 +110,7 @@ class Folder:
                 part.write_text(text, encoding="utf-8")
         for name in ("runs", "scores", "failed", "claims"):
             (self.path / name).mkdir(exist_ok=True)
+        return plan
 
     def _has_files(self) -> bool:
         """Whether there is anything but hidden files, which are parts of files that are being written."""

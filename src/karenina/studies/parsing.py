@@ -9,26 +9,27 @@ from pathlib import Path
 from typing import Any
 
 from karenina.studies._toml import Source
-from karenina.studies.plan import UDR_VERSIONS, Plan, Scoring, Selection, Value, canonical, data_options
+from karenina.studies.plan import UDR_VERSIONS, Plan, Scoring, Selection, Value, canonical
 
 Reader = Callable[..., Any]  # (source, value, *keys) -> the value for the plan
 
 
-def parse(text: str, name: str = "the study", *, check: bool = True) -> Plan:
+def parse(text: str, name: str = "the study", *, check: bool = True, **absent: Any) -> Plan:
     """A plan from the text of a study file; a ValueError says what is wrong and on which line.
 
     check: also compare method, parameter, network, data and metric names with those that exist (this loads torch).
+    absent: values of keys that the text lacks, where these are not the plan's defaults.
     """
     source = Source(name, text)
-    return from_values(source.parse(), source, check=check)
+    return from_values({**absent, **source.parse()}, source, check=check)
 
 
-def read(path: Path, *, check: bool = True) -> Plan:
+def read(path: Path, *, check: bool = True, **absent: Any) -> Plan:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not a text file") from None
-    return parse(text, str(path), check=check)
+    return parse(text, str(path), check=check, **absent)
 
 
 def from_values(values: Mapping[str, Any], source: Source, *, check: bool = True) -> Plan:
@@ -159,6 +160,7 @@ _PLAN: dict[str, Reader] = {
     "learning_rate": _number("auto"),
     "decoder": _text,
     "reconstruction_weight": _number("auto"),
+    "init": _text,
     "trace": _flag,
     "checkpoint_seconds": _number(),
     "evaluation": lambda source, values, *keys: Scoring(**_fields(source, values, _SCORING, *keys)),
@@ -187,22 +189,25 @@ def _check_grid(source: Source, plan: Plan) -> None:
 def _check_names(source: Source, plan: Plan) -> None:
     """Names that only the rest of the package knows."""
     from karenina import data
+    from karenina.data.naming import split_name
     from karenina.metrics.registry import METRICS, PROTOCOLS
+    from karenina.models.initialisation import INITS
     from karenina.models.networks import NETWORKS
     from karenina.models.objectives import DECODERS
-    from karenina.training import METHODS, defaults
+    from karenina.training.methods import defaults, names
 
     for entry in plan.data:
-        name = data_options(entry)[0]
+        name = split_name(entry)[0]
         if not Path(name).exists():
             _one_of(source, "data set and no file", name, data.names(), "data")
     for method, parameters in plan.methods:
-        _one_of(source, "method", method, METHODS, "methods", method)
+        _one_of(source, "method", method, names(), "methods", method)
         for name, _ in parameters:
             _one_of(source, f"parameter of {method}", name, defaults(method), "methods", method, name)
     for network in plan.network:
         _one_of(source, "network", network, ("auto", *NETWORKS), "network")
     _one_of(source, "decoder", plan.decoder, DECODERS, "decoder")
+    _one_of(source, "init", plan.init, ("auto", *INITS), "init")
     for metric in plan.evaluation.metrics or ():
         _one_of(source, "metric", metric, METRICS, "evaluation", "metrics")
     if plan.evaluation.protocol is not None:

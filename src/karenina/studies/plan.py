@@ -18,7 +18,6 @@ import hashlib
 import itertools
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -46,6 +45,7 @@ class Point:
     learning_rate: float | str
     decoder: str
     reconstruction_weight: float | str
+    init: str
     trace: bool
     parameter: str = field(default="", compare=False)
 
@@ -61,6 +61,8 @@ class Point:
 
     def _identity(self) -> dict[str, Any]:
         values = {f.name: canonical(getattr(self, f.name)) for f in fields(self) if f.compare}
+        if self.init == "torch":  # as all models did before there was a choice
+            del values["init"]
         return {**values, "parameters": {name: canonical(value) for name, value in self.parameters}}
 
     @property
@@ -149,6 +151,7 @@ class Plan:
     learning_rate: float | str = "auto"
     decoder: str = "bernoulli"
     reconstruction_weight: float | str = "auto"
+    init: str = "auto"
     trace: bool = False
     checkpoint_seconds: float = 60.0
     evaluation: Scoring = Scoring()
@@ -157,10 +160,10 @@ class Plan:
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """Seed by seed, so that an unfinished study has whole grids of the first seeds."""
-        shared = (self.batch, self.learning_rate, self.decoder, self.reconstruction_weight)
+        shared = (self.batch, self.learning_rate, self.decoder, self.reconstruction_weight, self.init)
         grid = itertools.product(self.seeds, self.data, self.methods, self.latents, self.network, self.steps)
         return tuple(
-            Point(data, method, chosen, seed, latents, network, steps, *shared, self.trace and method != "pca", name)
+            Point(data, method, chosen, seed, latents, network, steps, *shared, self.trace, name)
             for seed, data, (method, parameters), latents, network, steps in grid
             for name, chosen in _sweep(parameters)
         )
@@ -176,28 +179,6 @@ class Plan:
 
     def with_seeds(self, seeds: int) -> "Plan":
         return replace(self, seeds=tuple(range(seeds)))
-
-
-def data_options(data: str) -> tuple[str, dict[str, Any]]:
-    """The name and the options of a data set in a plan.
-
-    >>> data_options("teapots:gap=exclude")
-    ('teapots', {'gap': 'exclude'})
-    """
-    name, _, text = data.partition(":") if re.fullmatch(r"[^:]+:\w+=[^,:]*(,\w+=[^,:]*)*", data) else (data, "", "")
-    pairs = [part.split("=", 1) for part in text.split(",")] if text else []
-    return name, {key: _scalar(value) for key, value in pairs}
-
-
-def _scalar(text: str) -> Value:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def canonical(value: Any) -> Any:

@@ -63,7 +63,8 @@ class Pool:
 
     def _start(self) -> int:
         worker = subprocess.Popen(
-            [sys.executable, "-m", "karenina.studies.worker"],
+            # -P: nothing is imported from the working directory, which may hold a stranger's study and a torch.py.
+            [sys.executable, "-P", "-m", "karenina.studies.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,

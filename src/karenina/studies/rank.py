@@ -66,7 +66,7 @@ def rank(
     rows: int = 5_000,
     seed: int = 0,
     kl_threshold: float = INFORMATIVE_KL,
-    data: "DataSet | None" = None,
+    data: "DataSet | str | os.PathLike[str] | None" = None,
     data_dir: str | os.PathLike[str] | None = None,
     evaluations: Sequence[Evaluation] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -75,14 +75,15 @@ def rank(
 
     Every run encodes the same `rows` images. UDR compares runs that differ only by their seed ("udr", "udr-s": to
     choose a setting) or all runs ("udr-a2a", "udr-s-a2a": to choose a model), as studies do. data: what the runs were
-    trained on, if it is your own.
+    trained on, if it is your own: the data set, or where it is.
     """
     import pandas as pd
 
     if by not in WAYS:
         raise ValueError(f"cannot rank by {by!r}; choose one of {', '.join(WAYS)}")
     opened, names = _open_all(runs)
-    data = data_of(opened[0], data_dir) if data is None else data
+    if data is None or isinstance(data, str | os.PathLike):
+        data = data_of(opened[0], data_dir, data)
     settings = [setting_of(run) for run in opened]
     if evaluations is None:
         evaluations = []
@@ -188,7 +189,7 @@ def _single(by: str, run: "Run", evaluation: Evaluation, kl_threshold: float) ->
 
 def plot_pairs(ranking: RunRanking, path: str | os.PathLike[str]) -> None:
     """Draw the similarity matrices of the best and the worst pair."""
-    from matplotlib.figure import Figure
+    from karenina._figures import Figure
 
     if not ranking.pairs:
         raise ValueError(f"ranking by {ranking.by} compares no pairs, so there are no similarity matrices to draw")

@@ -57,7 +57,7 @@ def run(
     from karenina.studies.table import write_results
 
     folder = Folder(out)
-    folder.adopt(plan)
+    plan = folder.adopt(plan)
     if shard is not None and not 1 <= shard[0] <= shard[1]:
         raise ValueError(f"shard is i/n with i from 1 to n; got {shard[0]}/{shard[1]}")
     if workers is not None and workers < 1:

@@ -1,22 +1,20 @@
 """What a worker does with one model, on whatever machine: train, encode once, score, and put it all in its place."""
 
 import errno
-import hashlib
 import json
 import math
 import time
 import traceback
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karenina._files import atomic
+from karenina._files import atomic, checksum, save_array
 from karenina.data import DataSet, load
 from karenina.studies.folder import Claim, Folder, claim
-from karenina.studies.plan import Point, Scoring, data_options
+from karenina.studies.plan import Point, Scoring
 
 if TYPE_CHECKING:
     from karenina.studies.evaluate import Evaluation
@@ -41,7 +39,7 @@ def execute(study: str, point: Point, scoring: Scoring, checkpoint_seconds: floa
     """Bring one model from wherever it is to its scores. Failures are recorded, not raised."""
     try:
         return _execute(Folder(study), point, scoring, checkpoint_seconds)
-    except OSError as error:
+    except Exception as error:
         if is_full(error):
             return Outcome(point.hash, "full", str(error))
         raise
@@ -71,8 +69,11 @@ def _execute(folder: Folder, point: Point, scoring: Scoring, checkpoint_seconds:
 _FRESH = ("TrainingDiverged", "BadFile")
 
 
-def is_full(error: BaseException) -> bool:
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+def is_full(error: BaseException | None) -> bool:
+    """Whether the disk took no more, whatever a library made of that on the way: no fault of the model's."""
+    while error is not None and getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _train_and_score(folder: Folder, point: Point, scoring: Scoring, checkpoint_seconds: float, held: Claim) -> None:
@@ -106,9 +107,8 @@ def _train_and_score(folder: Folder, point: Point, scoring: Scoring, checkpoint_
         rows=scoring.rows,
         tasks=scoring.tasks,
     )
-    for name, array in (("codes.npy", found.codes.astype(np.float32)), ("kl.npy", found.kl)):
-        with atomic(path / name) as part, part.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
+    save_array(path / "codes.npy", found.codes.astype(np.float32))
+    save_array(path / "kl.npy", found.kl)
     scored = time.perf_counter()
     seconds = {"load": loaded - start, "train": trained - loaded, "score": scored - trained}
     metrics = {row.metric: row.seconds for row in found.table.rows} if found.table else {}
@@ -138,10 +138,4 @@ def rows(found: "Evaluation") -> list[list[Any]]:
 
 @lru_cache(maxsize=2)
 def load_data(data: str) -> DataSet:
-    name, options = data_options(data)
-    return load(name, **options)
-
-
-def checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return load(data)

@@ -116,7 +116,8 @@ def _dynamics(
     """
     settings: dict[str, list[Point]] = {}
     for point in points:
-        settings.setdefault(point.setting, []).append(point)
+        if (folder.run(point.hash) / "trace.npy").exists():  # a method without steps has none
+            settings.setdefault(point.setting, []).append(point)
     settings = {setting: members for setting, members in settings.items() if len(members) > 1}
     if not settings:
         return

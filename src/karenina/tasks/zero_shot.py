@@ -39,9 +39,10 @@ def zero_shot(
 ) -> ZeroShot:
     """Fit factors (n, k) on codes (n, d) outside a corner; report the error in the corner and outside it.
 
-    inside: (n,) bool, the rows of the corner, for teapots `(v[:, 2] > v[:, 3] + 0.15) & (v[:, 1] > np.pi / 4)`. A fifth
-    of the other rows is kept for the outside error. model: "lasso", the penalty by cross-validation, or "forest", ten
-    trees, the depth by a validation set, as in the paper.
+    inside: (n,) bool, the rows of the corner. It must be the corner that the codes' model never saw: for a model of
+    "teapots:gap=exclude" `karenina.data.teapots.in_gap(factors)`, for one of "teapots:gap=exclude,reading=printed"
+    `in_gap(factors, "printed")`. A fifth of the other rows is kept for the outside error. model: "lasso", the penalty
+    by cross-validation, or "forest", ten trees, the depth by a validation set, as in the paper.
 
     >>> rng = np.random.default_rng(0)
     >>> v = rng.uniform(size=(1000, 2))

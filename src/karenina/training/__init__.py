@@ -1,9 +1,22 @@
 """Training: a data set, a method and a seed -> a run directory."""
 
-from karenina.training.config import METHODS, Config, defaults
+from karenina.training.config import Config
 from karenina.training.estimator import DisentanglingVAE
 from karenina.training.loop import Progress, TrainingDiverged
+from karenina.training.methods import METHODS, Beside, Method, defaults
 from karenina.training.run import Run, open
 from karenina.training.train import train
 
-__all__ = ["METHODS", "Config", "DisentanglingVAE", "Progress", "Run", "TrainingDiverged", "defaults", "open", "train"]
+__all__ = [
+    "METHODS",
+    "Beside",
+    "Config",
+    "DisentanglingVAE",
+    "Method",
+    "Progress",
+    "Run",
+    "TrainingDiverged",
+    "defaults",
+    "open",
+    "train",
+]

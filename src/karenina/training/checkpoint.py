@@ -1,5 +1,6 @@
 """Model files and checkpoints: safetensors with JSON inside. Reading one executes nothing."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,24 +12,34 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from karenina._files import atomic
-from karenina.training.config import Config
+from karenina.training.config import Config, integer, number
 from karenina.training.learners import Learner
 from karenina.training.loop import State
 
 # Raised when a file of this version can no longer be read by the program before it.
 FORMAT = 1
+# Holds the place of a file's checksum while that is computed.
+_BLANK = "0" * 64
 
 
 class BadFile(ValueError):
     """A file that is not what its name says: cut off, damaged, or made for something else."""
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    """One metadata entry only: safetensors writes several in no fixed order, and equal runs should have equal bytes."""
+def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any], *, older: Path | None = None) -> None:
+    """One metadata entry only: safetensors writes several in no fixed order, and equal runs should have equal bytes.
+
+    It begins with the checksum of the whole file; older: where to keep the file that was there.
+    """
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    content = save(plain, metadata={"karenina": json.dumps(about)})
-    with atomic(path) as part:
-        part.write_bytes(content)
+    content = save(plain, metadata={"karenina": json.dumps({"sha256": _BLANK, **about})})
+    with atomic(path, older=older) as part:
+        part.write_bytes(content.replace(_BLANK.encode(), _checksum(content, _BLANK).encode(), 1))
+
+
+def _checksum(content: bytes, found: str) -> str:
+    """SHA-256 of the file with the checksum found in it blanked."""
+    return hashlib.sha256(content.replace(found.encode(), _BLANK.encode(), 1)).hexdigest()
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -36,17 +47,26 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             about = json.loads((file.metadata() or {})["karenina"])
-    except (SafetensorError, KeyError, ValueError) as error:
+    except FileNotFoundError:
+        raise BadFile(f"{path} is missing") from None
+    except (SafetensorError, KeyError, ValueError, RecursionError) as error:
         raise BadFile(f"{path} is damaged or not a file of karenina ({error})") from None
-    if not isinstance(about, dict) or not isinstance(about.get("format"), int):
-        raise BadFile(f"{path} does not say which format it has")
-    check_format(path, about["format"])
+    # Files from before there were checksums begin with their format; another first word is a damaged one.
+    first = next(iter(about), None) if isinstance(about, dict) else None
+    sealed = str(about.pop("sha256")) if first == "sha256" else ""
+    if first not in ("sha256", "format") or (sealed and sealed != _checksum(path.read_bytes(), sealed)):
+        raise BadFile(f"{path} is damaged: its content does not have its checksum")
+    check_format(path, about)
     return tensors, about
 
 
-def check_format(path: Path, found: int) -> None:
-    if found > FORMAT:
-        raise ValueError(f"{path} has format {found}, this version of karenina reads up to {FORMAT}: please upgrade")
+def check_format(path: Path, about: Any) -> None:
+    if not isinstance(about, dict) or not isinstance(about.get("format"), int):
+        raise BadFile(f"{path} does not say which format it has")
+    if about["format"] > FORMAT:
+        raise ValueError(
+            f"{path} has format {about['format']}, this version of karenina reads up to {FORMAT}: please upgrade"
+        )
 
 
 def load_weights(module: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
@@ -59,7 +79,8 @@ def load_weights(module: nn.Module, tensors: dict[str, Tensor], path: Path) -> N
     module.load_state_dict(tensors)
 
 
-def save_checkpoint(path: Path, config: Config, learner: Learner, state: State) -> None:
+def save_checkpoint(path: Path, config: Config, learner: Learner, state: State, older: Path | None = None) -> None:
+    """Write where the run is; what was at `path` is kept at `older`."""
     tensors = {"noise": state.noise.get_state()}
     for name, module in learner.modules.items():
         tensors |= {f"module/{name}/{key}": value for key, value in module.state_dict().items()}
@@ -81,15 +102,15 @@ def save_checkpoint(path: Path, config: Config, learner: Learner, state: State) 
         "history": state.history,
         "rng": state.rng.bit_generator.state,
     }
-    write_tensors(path, tensors, about)
+    write_tensors(path, tensors, about, older=older)
 
 
 def load_checkpoint(path: Path, config: Config, learner: Learner, state: State) -> None:
     """Bring learner and state to where the checkpoint was. On BadFile they must not be used any more."""
     tensors, about = read_tensors(path)
-    if about.get("config") != json.loads(json.dumps(config.to_json())):
-        raise BadFile(f"{path} belongs to another run")
     try:
+        if Config.from_json(about.get("config")) != config:
+            raise BadFile(f"{path} belongs to another run")
         for name, module in learner.modules.items():
             load_weights(module, _within(tensors, f"module/{name}/"), path)
         for name, optimiser in learner.optimisers.items():
@@ -101,11 +122,17 @@ def load_checkpoint(path: Path, config: Config, learner: Learner, state: State) 
                     value.copy_(saved)
         state.noise.set_state(tensors["noise"])
         state.rng.bit_generator.state = about["rng"]
-        state.step, state.first_loss = about["step"], about["first_loss"]
-        state.names, state.summed, state.history = about["names"], about["summed"], about["history"]
+        state.step, state.summed = integer("step", about["step"], 0), integer("summed", about["summed"], 0)
+        state.first_loss = number("first_loss", about["first_loss"])
+        state.names, state.history = list(about["names"]), about["history"]
+        for row in state.history:
+            if list(row) != ["step", *state.names] or not all(isinstance(value, int | float) for value in row.values()):
+                raise BadFile(f"{path} has a history with other columns than its losses")
         state.sums = tensors["sums"].to(state.noise.device) if "sums" in tensors else None
         state.trace = list(tensors["trace"].numpy()) if "trace" in tensors else []
-    except (KeyError, TypeError, RuntimeError) as error:
+    except BadFile:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError) as error:
         raise BadFile(f"{path} lacks something or holds something odd ({error})") from None
 
 

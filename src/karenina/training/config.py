@@ -3,27 +3,18 @@
 import hashlib
 import inspect
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from karenina.data import DataSet
+from karenina.models.initialisation import INITS
 from karenina.models.networks import NETWORKS, Shape, resolve
-from karenina.models.objectives import DECODERS, OBJECTIVES
+from karenina.models.objectives import DECODERS, Objective
+from karenina.training.methods import Method, find, names
 
-# Parameters that are not arguments of an objective, with the values of the papers.
-_MORE_PARAMETERS: dict[str, dict[str, Any]] = {
-    "factor_vae": {
-        "discriminator_layers": 6,
-        "discriminator_units": 1000,
-        "discriminator_learning_rate": 1e-4,
-    },
-    "infogan": {"mi_weight": 6.0, "gradient_penalty": 10.0, "critic_steps": 5},
-    "pca": {},
-}
-METHODS: tuple[str, ...] = (*OBJECTIVES, "infogan", "pca")
 TRACE_LENGTH = 30
 
 _REQUIRED = inspect.Parameter.empty
@@ -33,8 +24,10 @@ _REQUIRED = inspect.Parameter.empty
 class Config:
     """Two runs with equal configs give the same bytes on the same machine.
 
-    data: name of the data set. images: a hash of some of its images, so that another set of the same name is noticed.
+    data: name of the data set with its options, as `load` takes it. images: a hash of some of its images, so that
+    another set of the same name is noticed.
     parameters: all parameters of the method, defaults included. reconstruction_weight: multiplies -log p(x|z).
+    A field with a default is younger than some stored runs; its default is what they did.
     """
 
     data: str
@@ -51,6 +44,7 @@ class Config:
     decoder: str
     reconstruction_weight: float
     trace: bool
+    init: str = "torch"
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "image_shape": list(self.image_shape)}
@@ -59,96 +53,75 @@ class Config:
     def from_json(cls, value: Any) -> "Config":
         """A config from a file that may have been written by anyone: nothing in it is believed unchecked."""
         expected = cls.__annotations__
+        if isinstance(value, dict):
+            value = {f.name: f.default for f in fields(cls) if f.default is not MISSING} | value
         if not isinstance(value, dict) or set(value) != set(expected):
             raise ValueError(f"expected a config with the keys {', '.join(expected)}")
         shape = value["image_shape"]
         if not isinstance(shape, list) or len(shape) != 3:
-            raise ValueError(f"image_shape should be three whole numbers, got {shape!r}")
+            raise ValueError(f"image_shape should be three integers, got {shown(shape)}")
         for name in ("data", "images", "method"):
             if not isinstance(value[name], str):
-                raise ValueError(f"{name} should be text, got {value[name]!r}")
-        if not isinstance(value["parameters"], dict) or not isinstance(value["trace"], bool):
-            raise ValueError("parameters should be a table and trace true or false")
-        c, h, w = (whole(f"image_shape[{i}]", side, 1) for i, side in enumerate(shape))
+                raise ValueError(f"{name} should be text, got {shown(value[name])}")
+        parameters = value["parameters"]
+        if not isinstance(parameters, dict) or not all(_plain(found) for found in parameters.values()):
+            raise ValueError(f"parameters should be a table of numbers and text, got {shown(parameters)}")
+        c, h, w = (integer(f"image_shape[{i}]", side, 1) for i, side in enumerate(shape))
         return cls(**{**value, **check_numbers(value), "image_shape": (c, h, w)})
 
 
 def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings every method has, in range; a ValueError names the one that is not."""
-    if values["decoder"] not in DECODERS:
-        raise ValueError(f"no decoder {values['decoder']!r}; known: {', '.join(DECODERS)}")
-    if values["network"] not in NETWORKS:
-        raise ValueError(f"no network {values['network']!r}; known: auto, {', '.join(NETWORKS)}")
+    for name, known in (("decoder", tuple(DECODERS)), ("network", tuple(NETWORKS)), ("init", INITS)):
+        if values[name] not in known:
+            raise ValueError(f"no {name} {shown(values[name])}; known: {', '.join(known)}")
+    if not isinstance(values["trace"], bool):
+        raise ValueError(f"trace must be true or false, got {shown(values['trace'])}")
     return {
-        "seed": whole("seed", values["seed"], 0),
-        "steps": whole("steps", values["steps"], 1),
-        "latents": whole("latents", values["latents"], 1),
-        "batch": whole("batch", values["batch"], 1),
+        "seed": integer("seed", values["seed"], 0),
+        "steps": integer("steps", values["steps"], 1),
+        "latents": integer("latents", values["latents"], 1),
+        "batch": integer("batch", values["batch"], 1),
         "learning_rate": positive("learning_rate", values["learning_rate"]),
         "reconstruction_weight": positive("reconstruction_weight", values["reconstruction_weight"]),
     }
 
 
 def make_config(
-    data: DataSet, method: str | Callable[..., Any], parameters: Mapping[str, Any], settings: Mapping[str, Any]
+    data: DataSet, method: str | Objective | Method, parameters: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Config:
     """`settings`: the other arguments of `train`, with "auto" where the choice is ours."""
-    name = method_name(method)
+    name, described = find(method)
     values = dict(settings)
     shape = data.image_shape
-    if name == "pca":
-        values |= {"network": "linear", "decoder": "gaussian"}
+    if values["decoder"] not in ("bernoulli", described.fixed.get("decoder", values["decoder"])):
+        raise ValueError(f"{name} has its own decoder ({described.fixed['decoder']}): leave decoder out")
+    values |= described.fixed  # a study names one network for all its methods
     values["network"] = resolve(values["network"], shape)
+    if values["init"] == "auto":
+        values["init"] = NETWORKS[values["network"]].init
     if values["learning_rate"] == "auto":
-        values["learning_rate"] = NETWORKS[values["network"]].learning_rate
+        chosen, steps = NETWORKS[values["network"]], integer("steps", values["steps"], 1)
+        # A critic and a generator that chase each other need small steps, however few there are.
+        values["learning_rate"] = chosen.rate(steps, values["init"]) if described.objective else chosen.learning_rate
     if values["reconstruction_weight"] == "auto":
         # So that a strength means what it means at the papers' 64x64 pixels.
         values["reconstruction_weight"] = 64 * 64 / (shape[1] * shape[2])
     values |= check_numbers(values)
-    if name == "infogan" and values["decoder"] != "bernoulli":
-        raise ValueError("infogan has a generator instead of a likelihood: leave decoder at 'bernoulli'")
-    if values["trace"] and name == "pca":
-        raise ValueError("pca has no training steps, so there is no trace")
     if values["trace"] and values["steps"] < TRACE_LENGTH - 1:
         raise ValueError(f"a trace has {TRACE_LENGTH} moments, so steps must be {TRACE_LENGTH - 1} or more")
     return Config(
         data=data.name,
-        images=_fingerprint(data),
+        images=fingerprint(data),
         image_shape=shape,
         method=name,
-        parameters=_check_parameters(name, defaults(method), parameters, known=name in METHODS),
-        **{**values, "trace": bool(values["trace"])},
+        parameters=_check_parameters(name, described, parameters, known=name in names()),
+        **values,
     )
 
 
-def method_name(method: str | Callable[..., Any]) -> str:
-    """The registered name, or where a function of one's own is from."""
-    if callable(method):
-        found = [name for name, objective in OBJECTIVES.items() if objective is method]
-        return found[0] if found else f"{method.__module__}.{getattr(method, '__qualname__', type(method).__name__)}"
-    if method not in METHODS:
-        raise ValueError(f"no method {method!r}; known: {', '.join(METHODS)}")
-    return method
-
-
-def defaults(method: str | Callable[..., Any]) -> dict[str, Any]:
-    """The parameters of a method and their default values.
-
-    >>> defaults("beta_vae")
-    {'beta': 4.0}
-    """
-    name = method_name(method)
-    objective = OBJECTIVES.get(name, method)
-    found: dict[str, Any] = {}
-    if callable(objective):
-        arguments = list(inspect.signature(objective).parameters.values())[1:]
-        found = {argument.name: argument.default for argument in arguments}
-    return found | _MORE_PARAMETERS.get(name, {})
-
-
-def _check_parameters(
-    method: str, expected: Mapping[str, Any], given: Mapping[str, Any], *, known: bool
-) -> dict[str, Any]:
+def _check_parameters(method: str, described: Method, given: Mapping[str, Any], *, known: bool) -> dict[str, Any]:
+    expected = described.defaults()
     for name in given:
         if name not in expected:
             raise ValueError(f"{method} has no parameter {name!r}; it has: {', '.join(expected) or '(none)'}")
@@ -159,39 +132,65 @@ def _check_parameters(
         default = expected[name]
         if isinstance(default, str):
             if not isinstance(value, str):
-                raise ValueError(f"{method}: {name} should be text such as {default!r}, got {value!r}")
+                raise ValueError(f"{method}: {name} should be text such as {default!r}, got {shown(value)}")
         elif isinstance(default, int) and not isinstance(default, bool):
-            values[name] = whole(f"{method}: {name}", value, 1) if known else value
+            values[name] = integer(f"{method}: {name}", value, 1) if known else value
         elif known and value is not None:
             values[name] = number(f"{method}: {name}", value)
             if values[name] < 0:
-                raise ValueError(f"{method}: {name} must not be negative, got {value!r}")
-        elif value is not None and not isinstance(value, bool | int | float | str):
-            raise ValueError(f"{method}: {name} must be a number, text or true or false, got {value!r}")
-    if method == "beta_tcvae" and values["estimator"] not in ("weighted", "stratified"):
-        raise ValueError(f"beta_tcvae: estimator is weighted or stratified, got {values['estimator']!r}")
+                raise ValueError(f"{method}: {name} must not be negative, got {shown(value)}")
+        elif not _plain(value):
+            raise ValueError(f"{method}: {name} must be a number, text or true or false, got {shown(value)}")
+    for name, known_values in described.choices.items():
+        if values[name] not in known_values:
+            raise ValueError(f"{method}: {name} is {' or '.join(known_values)}, got {shown(values[name])}")
     return values
 
 
+def _plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
 def number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
-    return float(value)
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float | np.integer | np.floating):
+            found = float(value)
+            if math.isfinite(found):
+                return found
+    except OverflowError:  # an integer beyond the largest float
+        pass
+    raise ValueError(f"{name} must be a finite number, got {shown(value)}")
 
 
 def positive(name: str, value: Any) -> float:
     if number(name, value) <= 0:
-        raise ValueError(f"{name} must be more than 0, got {value!r}")
+        raise ValueError(f"{name} must be more than 0, got {shown(value)}")
     return float(value)
 
 
-def whole(name: str, value: Any, least: int) -> int:
+def integer(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be a whole number, {least} or more, got {value!r}")
+        raise ValueError(f"{name} must be an integer, {least} or more, got {shown(value)}")
+    if value >= 2**63:  # more than files and torch's generator hold
+        raise ValueError(f"{name} must be an integer below 2**63, got {shown(value)}")
     return int(value)
 
 
-def _fingerprint(data: DataSet) -> str:
+def shown(value: Any) -> str:
+    """What was given, for a message of one line: any repr at all, cut short.
+
+    >>> shown("x"), shown(10**400)[-8:]
+    ("'x'", '00000...')
+    """
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, lists within lists within lists
+        return f"something of type {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def fingerprint(data: DataSet) -> str:
+    """A hash of some of the images and factors: equal for equal data sets, whatever they are called."""
     images, factors = data.sample(32, np.random.default_rng(0))
     digest = hashlib.sha256(np.ascontiguousarray(images).tobytes())
     digest.update(np.ascontiguousarray(factors, dtype=np.float64).tobytes())

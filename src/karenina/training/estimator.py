@@ -34,6 +34,7 @@ class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         batch: int = 64,
         network: str = "auto",
         learning_rate: float | str = "auto",
+        init: str = "auto",
         decoder: str = "bernoulli",
         reconstruction_weight: float | str = "auto",
         parameters: dict[str, Any] | None = None,
@@ -46,6 +47,7 @@ class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.batch = batch
         self.network = network
         self.learning_rate = learning_rate
+        self.init = init
         self.decoder = decoder
         self.reconstruction_weight = reconstruction_weight
         self.parameters = parameters
@@ -69,6 +71,7 @@ class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             latents=self.latents,
             batch=self.batch,
             learning_rate=self.learning_rate,
+            init=self.init,
             decoder=self.decoder,
             reconstruction_weight=self.reconstruction_weight,
             **(self.parameters or {}),

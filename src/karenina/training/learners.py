@@ -1,16 +1,19 @@
 """Learners: a model, its optimisers, and one update. The training loop needs no more than that of any method."""
 
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
 from karenina.models import fast, infogan
-from karenina.models.discriminator import Discriminator, permute_dims
-from karenina.models.networks import Autoencoder, build
-from karenina.models.objectives import DECODERS, OBJECTIVES, Batch, Objective, kl_per_latent
-from karenina.training.config import Config
+from karenina.models.initialisation import initialise
+from karenina.models.networks import Autoencoder
+from karenina.models.objectives import DECODERS, Batch, kl_per_latent
+
+if TYPE_CHECKING:
+    from karenina.training.config import Config
+    from karenina.training.methods import Beside, Method
 
 Draw = Callable[[], Tensor]
 
@@ -27,22 +30,26 @@ class Learner(Protocol):
 
 
 class VAELearner:
-    """Any objective, with FactorVAE's discriminator where it is asked for."""
+    """Any objective, and the modules trained beside its network."""
 
-    def __init__(self, config: Config, objective: Objective, size: float, noise: torch.Generator, device: torch.device):
-        parameters = dict(config.parameters)
-        network = build(config.network, config.image_shape, config.latents)
+    def __init__(self, config: "Config", method: "Method", size: float, noise: torch.Generator, device: torch.device):
+        network = method.network(config.network, config.image_shape, config.latents, init=config.init)
         self.network = network.to(device)
-        self.discriminator: Discriminator | None = None
         self.modules: dict[str, nn.Module] = {"network": self.network}
         self.optimisers = {"network": fast.Adam(self.network.parameters(), config.learning_rate)}
-        if config.method == "factor_vae":
-            layers, units = parameters.pop("discriminator_layers"), parameters.pop("discriminator_units")
-            self.discriminator = Discriminator(config.latents, layers=layers, units=units).to(device)
-            self.modules["discriminator"] = self.discriminator
-            rate = parameters.pop("discriminator_learning_rate")
-            self.optimisers["discriminator"] = fast.Adam(self.discriminator.parameters(), rate, (0.5, 0.9))
-        self.objective, self.parameters = objective, parameters
+        self.companions = method.beside
+        self.beside: dict[str, nn.Module] = {}
+        parameters = dict(config.parameters)
+        for companion in method.beside:
+            module = companion.build(config.latents, parameters)
+            initialise(module, config.init)
+            self.modules[companion.name] = self.beside[companion.name] = module.to(device)
+            rate = parameters[f"{companion.name}_learning_rate"]
+            self.optimisers[companion.name] = fast.Adam(module.parameters(), rate, companion.betas)
+            for name in companion.defaults():
+                del parameters[name]
+        assert method.objective is not None
+        self.objective, self.parameters = method.objective, parameters
         self.distance = DECODERS[config.decoder][0]
         self.weight, self.size, self.noise = config.reconstruction_weight, size, noise
 
@@ -52,22 +59,21 @@ class VAELearner:
         z = self.sample(mean, logvar)
         reconstruction = self.weight * self.distance(x, self.network.decode(z))
         kl = kl_per_latent(mean, logvar)
-        batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, self.discriminator)
+        batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, self.beside)
         terms = self.objective(batch, **self.parameters)
         loss = total(terms)
-        minimise(loss, self.optimisers["network"], others=self.discriminator is not None)
+        minimise(loss, self.optimisers["network"], others=bool(self.beside))
         recorded = {"loss": loss, **terms}
-        if self.discriminator is not None:
-            recorded["discriminator"] = self.update_discriminator(z.detach(), draw())
+        for companion in self.companions:
+            recorded[companion.name] = self.update_beside(companion, z.detach(), draw())
         return recorded, kl
 
-    def update_discriminator(self, z: Tensor, x: Tensor) -> Tensor:
-        """Kim & Mnih (2018), algorithm 2: z of the first batch against shuffled codes of a second batch x."""
-        assert self.discriminator is not None
+    def update_beside(self, companion: "Beside", z: Tensor, x: Tensor) -> Tensor:
+        """One update of a module beside the network, from the codes of its update and those of a second batch x."""
         with torch.no_grad():
-            shuffled = permute_dims(self.sample(*self.network.encode(x)), self.noise)
-        loss = self.discriminator.loss(z, shuffled)
-        minimise(loss, self.optimisers["discriminator"], others=False)
+            other = self.sample(*self.network.encode(x))
+        loss = companion.loss(self.beside[companion.name], z, other, self.noise)
+        minimise(loss, self.optimisers[companion.name], others=False)
         return loss
 
     def sample(self, mean: Tensor, logvar: Tensor) -> Tensor:
@@ -78,8 +84,9 @@ class VAELearner:
 class InfoGANLearner:
     """Several updates of the critic and Q, then one of the generator."""
 
-    def __init__(self, config: Config, noise: torch.Generator, device: torch.device):
-        self.network = infogan.build(config.network, config.image_shape, config.latents).to(device)
+    def __init__(self, config: "Config", method: "Method", size: float, noise: torch.Generator, device: torch.device):
+        network = method.network(config.network, config.image_shape, config.latents, init=config.init)
+        self.network: Any = network.to(device)
         self.modules: dict[str, nn.Module] = {"network": self.network}
         critic = [*self.network.features.parameters(), *self.network.head.parameters()]
         # Gulrajani et al. (2017), algorithm 1: no momentum.
@@ -107,14 +114,13 @@ class InfoGANLearner:
         return {"loss": total(terms | made), **terms, **made}, None
 
 
-def make_learner(config: Config, method: Any, size: float, noise: torch.Generator, device: torch.device) -> Learner:
+def make_learner(
+    config: "Config", method: "Method", size: float, noise: torch.Generator, device: torch.device
+) -> Learner:
     """A fresh learner. The initial weights are drawn from the seed; torch's global generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        if config.method == "infogan":
-            return InfoGANLearner(config, noise, device)
-        objective = OBJECTIVES.get(config.method, method)
-        return VAELearner(config, cast(Objective, objective), size, noise, device)
+        return method.learner(config, method, size, noise, device)
 
 
 def network_of(learner: Learner) -> Autoencoder:

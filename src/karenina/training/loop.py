@@ -124,7 +124,7 @@ def check(state: State, learner: Learner) -> None:
 
 
 def trace_steps(steps: int) -> list[int]:
-    """0 and 29 more moments up to the last step, evenly spaced on a log scale where whole numbers allow."""
+    """0 and 29 more moments up to the last step, evenly spaced on a log scale where integers allow."""
     moments = [0]
     for moment in np.geomspace(1, steps, TRACE_LENGTH - 1):
         moments.append(max(round(float(moment)), moments[-1] + 1))

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from karenina.training.run import Run
 
 
+def prior_span(run: "Run", deviations: float = 2.0) -> float:
+    """How far from 0 to move a latent: that many standard deviations of the prior, or to the bound of a bounded one."""
+    from karenina.training.methods import of_run
+
+    return of_run(run.config.method).bound or deviations
+
+
 @dataclass(frozen=True, eq=False)
 class Traversal:
     """Images when one latent moves and the others stay: as in figures 3, 9 to 17 of Duan et al. 2020.
@@ -48,7 +55,8 @@ def traverse(
     """Move each latent of image number `around` while the others stay.
 
     images: (n, c, h, w), from which each latent's KL and the posterior's range are estimated; a few hundred will do.
-    span: "prior" moves over [-2, 2], "posterior" from the 1st to the 99th percentile of the latent's mean codes.
+    span: "prior" moves over [-2, 2] (InfoGAN: [-1, 1], where all of its codes lie), "posterior" from the 1st to the
+    99th percentile of the latent's mean codes.
     """
     if span not in ("prior", "posterior"):
         raise ValueError(f"span must be prior or posterior, got {span!r}")
@@ -59,7 +67,8 @@ def traverse(
         raise ValueError(f"around = {around}, but there are {len(mean)} images")
     kl = 0.5 * (mean.astype(float) ** 2 + np.exp(logvar.astype(float)) - logvar - 1).mean(axis=0)
     order = np.argsort(-kl, kind="stable")
-    low, high = (-2.0, 2.0) if span == "prior" else np.quantile(mean, [0.01, 0.99], axis=0)[:, order]
+    end = prior_span(run)
+    low, high = (-end, end) if span == "prior" else np.quantile(mean, [0.01, 0.99], axis=0)[:, order]
     values = np.linspace(np.broadcast_to(low, len(kl)), np.broadcast_to(high, len(kl)), steps, axis=1)
     codes = np.tile(mean[around], (len(kl), steps, 1))
     for row, latent in enumerate(order):
@@ -71,7 +80,7 @@ def traverse(
 
 def save_reconstructions(run: "Run", images: ArrayLike, path: str | os.PathLike[str]) -> None:
     """Images above, what the model makes of them below."""
-    from matplotlib.figure import Figure
+    from karenina._figures import Figure
 
     given = np.asarray(images)
     shown = given / 255 if given.dtype == np.uint8 else given
@@ -93,7 +102,7 @@ def _show(axis: Any, image: NDArray[Any], alpha: float = 1.0) -> None:
 
 
 def _save_rows(traversal: Traversal, path: str | os.PathLike[str]) -> None:
-    from matplotlib.figure import Figure
+    from karenina._figures import Figure
 
     latents, steps = traversal.images.shape[:2]
     figure = Figure(figsize=(1.5 + 0.7 * steps, 0.4 + 0.7 * latents), dpi=110)

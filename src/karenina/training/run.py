@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 import karenina
-from karenina._files import atomic
-from karenina.models import fast, infogan
-from karenina.models.networks import Autoencoder, Shape, build
+from karenina._files import atomic, checksum, save_array
+from karenina.models import fast
+from karenina.models.networks import Autoencoder, Shape
 from karenina.models.objectives import DECODERS, kl_per_latent
 from karenina.training.checkpoint import FORMAT, BadFile, check_format, load_weights, read_tensors, write_tensors
-from karenina.training.config import Config
+from karenina.training.config import Config, shown
 from karenina.training.loop import to_tensor
+from karenina.training.methods import Method, of_run
 
 if TYPE_CHECKING:
     from karenina.training.pictures import Traversal
@@ -66,13 +68,13 @@ class Run:
     @cached_property
     def history(self) -> pd.DataFrame:
         if self._history is None and self.path is not None:
-            return pd.read_parquet(self.path / "history.parquet")
+            return _read_intact(self.path, "history.parquet", pd.read_parquet)
         return pd.DataFrame() if self._history is None else self._history
 
     @cached_property
     def trace(self) -> NDArray[np.float16] | None:
         if self._trace is None and self.path is not None and self.config.trace:
-            return np.load(self.path / "trace.npy", allow_pickle=False)
+            return _read_intact(self.path, "trace.npy", _read_trace)
         return self._trace
 
     @torch.inference_mode()
@@ -85,6 +87,8 @@ class Run:
             for rows in _split(checked, _HEAD_ROWS)
         ]
         mean, logvar = self._network.posterior(torch.cat(outputs))
+        if not (mean.isfinite().all() and logvar.isfinite().all()):
+            raise ValueError(f"{self.path or 'the model'} gives codes that are not finite: it is damaged or diverged")
         return mean.cpu().numpy().copy(), logvar.cpu().numpy().copy()
 
     @torch.inference_mode()
@@ -161,9 +165,20 @@ def _split(array: NDArray[Any], rows: int) -> list[NDArray[Any]]:
     return [array[i : i + rows] for i in range(0, len(array), rows)]
 
 
-def make_network(config: Config) -> Autoencoder:
-    make = infogan.build if config.method == "infogan" else build
-    return make(config.network, config.image_shape, config.latents)
+def make_network(config: Config, method: Method) -> Autoencoder:
+    return method.network(config.network, config.image_shape, config.latents)
+
+
+def shapes(make: Callable[[], torch.nn.Module]) -> dict[str, tuple[int, ...]]:
+    """Name -> shape of every tensor of a module, or nothing where torch cannot count that far.
+
+    On the meta device a module has shapes but no memory, so a config cannot make us allocate what no file holds.
+    """
+    try:
+        with torch.device("meta"):
+            return {name: tuple(tensor.shape) for name, tensor in make().state_dict().items()}
+    except (RuntimeError, TypeError, OverflowError):
+        return {}
 
 
 def open(path: str | os.PathLike[str]) -> Run:
@@ -171,20 +186,17 @@ def open(path: str | os.PathLike[str]) -> Run:
     path = Path(path)
     about = read_about(path)
     if about["status"] != "finished":
-        reason = f": {about['reason']}" if about.get("reason") else "; train it with the same call to go on"
+        reason = f": {about['reason']}" if about.get("reason") else "; train it with the same call to resume"
         raise ValueError(f"the run in {path} is {about['status']}{reason}")
     config = about["config"]
+    method = of_run(config.method)
     tensors, _ = read_tensors(path / "model.safetensors")
-    # On the meta device a network has shapes but no memory, so a config cannot make us allocate what no file holds.
-    try:
-        with torch.device("meta"):
-            wanted = {name: tuple(t.shape) for name, t in make_network(config).state_dict().items()}
-    except (RuntimeError, TypeError, OverflowError):  # sizes beyond what torch can count
-        wanted = {}
-    if wanted != {name: tuple(t.shape) for name, t in tensors.items()}:
+    if shapes(lambda: make_network(config, method)) != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
         raise BadFile(f"{path / 'model.safetensors'} does not hold the network that {path / 'run.json'} describes")
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise BadFile(f"{path / 'model.safetensors'} has weights that are not finite numbers")
     with torch.random.fork_rng(devices=[]):
-        network = make_network(config)
+        network = make_network(config, method)
     load_weights(network, tensors, path / "model.safetensors")
     return Run(config, network, path=path)
 
@@ -196,20 +208,47 @@ def read_about(path: Path) -> dict[str, Any]:
         about = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"{path} is not a run: it has no run.json") from None
-    except (ValueError, IsADirectoryError) as error:
+    except NotADirectoryError:
+        raise ValueError(f"{path} is not a run but a file") from None
+    except (ValueError, RecursionError, IsADirectoryError) as error:
         raise BadFile(f"{file} is not JSON: {error}") from None
-    if not isinstance(about, dict) or not isinstance(about.get("format"), int):
-        raise BadFile(f"{file} does not say which format it has")
-    check_format(file, about["format"])
+    check_format(file, about)
     if about.get("status") not in ("running", "finished", "failed"):
-        raise BadFile(f"{file} has the status {about.get('status')!r}")
+        raise BadFile(f"{file} has the status {shown(about.get('status'))}")
+    if not isinstance(about.get("reason"), str | None):
+        raise BadFile(f"{file} has the reason {shown(about['reason'])}")
     try:
         return {**about, "config": Config.from_json(about.get("config"))}
     except ValueError as error:
         raise BadFile(f"{file}: {error}") from None
 
 
-def write_about(path: Path, config: Config, status: str, reason: str | None = None) -> None:
+def _read_intact(path: Path, name: str, read: Callable[[Path], Any]) -> Any:
+    """What is in a file of a finished run, which must have the checksum in run.json if there is one."""
+    file = path / name
+    files = read_about(path).get("files")
+    expected = files.get(name) if isinstance(files, dict) else None
+    try:
+        if expected is not None and checksum(file) != expected:
+            raise ValueError("its checksum is not that in run.json")
+        return read(file)
+    except FileNotFoundError:
+        raise BadFile(f"{file} is missing") from None
+    except Exception as error:  # whatever a reader makes of a file that anyone may have written
+        raise BadFile(f"{file} is damaged: {' '.join(str(error).split())}") from None
+
+
+def _read_trace(file: Path) -> NDArray[np.float16]:
+    array = np.load(file, mmap_mode="r", allow_pickle=False)  # mapped: no file makes us allocate what it does not hold
+    if array.dtype != np.float16 or array.ndim != 3:
+        raise ValueError(f"expected float16 (moments, images, units), got {array.dtype} {array.shape}")
+    return np.array(array)
+
+
+def write_about(
+    path: Path, config: Config, status: str, reason: str | None = None, files: Mapping[str, str] | None = None
+) -> None:
+    """files: name -> checksum, of the files that do not carry their own."""
     versions = {
         "karenina": karenina.__version__,
         "python": platform.python_version(),
@@ -217,6 +256,7 @@ def write_about(path: Path, config: Config, status: str, reason: str | None = No
         "numpy": np.__version__,
     }
     about = {"format": FORMAT, "status": status, "reason": reason, "config": config.to_json(), "versions": versions}
+    about |= {"files": dict(files)} if files else {}
     with atomic(path / "run.json") as part:
         part.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
@@ -226,7 +266,8 @@ def write_run(path: Path, run: Run) -> None:
     write_tensors(path / "model.safetensors", run._network.state_dict(), {"format": FORMAT})
     with atomic(path / "history.parquet") as part:
         run.history.to_parquet(part, index=False)
+    names = ["history.parquet"]
     if run.trace is not None:
-        with atomic(path / "trace.npy") as part, part.open("wb") as file:
-            np.save(file, run.trace, allow_pickle=False)
-    write_about(path, run.config, "finished")
+        save_array(path / "trace.npy", run.trace)
+        names.append("trace.npy")
+    write_about(path, run.config, "finished", files={name: checksum(path / name) for name in names})

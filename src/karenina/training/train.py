@@ -1,10 +1,13 @@
 """`karenina.train`: a data set, a method and a seed -> a run."""
 
+import math
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +16,25 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from karenina._files import leftovers
 from karenina.data import DataSet, TableDataSet, load
 from karenina.models import fast
-from karenina.models.pca import fit_pca
+from karenina.models.objectives import Objective
 from karenina.training.checkpoint import BadFile, load_checkpoint, save_checkpoint
-from karenina.training.config import Config, make_config, number
+from karenina.training.config import Config, make_config, number, shown
 from karenina.training.learners import Learner, make_learner, network_of
 from karenina.training.loop import Progress, State, TrainingDiverged, fit, to_tensor
-from karenina.training.run import Run, check_images, open, read_about, write_about, write_run
+from karenina.training.methods import Method, find
+from karenina.training.run import Run, check_images, make_network, open, read_about, shapes, write_about, write_run
 
-_PCA_IMAGES = 10_000
+_MOST_IMAGES = 10_000  # that a closed form is fitted to
+# The one before is kept, too: should the newest turn out to be damaged, not much is lost.
+_CHECKPOINT, _OLDER = "checkpoint.safetensors", "checkpoint.older.safetensors"
 
 
 def train(
-    data: DataSet | str | NDArray[Any],
-    method: str | Callable[..., Any] = "beta_vae",
+    data: DataSet | str | os.PathLike[str] | NDArray[Any],
+    method: str | Objective | Method = "beta_vae",
     *,
     seed: int = 0,
     steps: int = 10_000,
@@ -36,6 +43,7 @@ def train(
     latents: int = 10,
     batch: int = 64,
     learning_rate: float | str = "auto",
+    init: str = "auto",
     decoder: str = "bernoulli",
     reconstruction_weight: float | str = "auto",
     trace: bool = False,
@@ -44,23 +52,28 @@ def train(
     progress: Callable[[Progress], None] | None = None,
     **parameters: Any,
 ) -> Run:
-    """Train a model; with `out`, keep it in that directory and go on from there if it was interrupted.
+    """Train a model; with `out`, keep it in that directory and resume there if it was interrupted.
 
     >>> run = train("blobs", "beta_vae", beta=16, latents=8, steps=6000)   # 10 s on one core   # doctest: +SKIP
 
-    data: a data set, the name of one, or images (n, c, h, w), uint8 or floats in [0, 1].
-    method: vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, dip_vae_ii, infogan, pca, or a function of
-    your own (see karenina.models.objectives). `parameters` are the method's, such as beta=4.
+    data: a data set, its name or path, or images (n, c, h, w), uint8 or floats in [0, 1].
+    method: vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, dip_vae_ii, infogan, pca, an objective or a
+    method of your own (see karenina.training.methods). `parameters` are the method's, such as beta=4.
     steps: updates, each from `batch` images drawn with replacement (pca: from as many images, at most 10,000).
     network: see karenina.models.networks.NETWORKS; "auto" takes conv64, conv32 or mlp, by image size.
-    learning_rate: "auto" is 1e-4, the papers' value, and 1e-3 for mlp and linear.
+    learning_rate: "auto" is 1e-3 for mlp and linear and 1e-4, the papers' value, for the others, but for conv64 and
+    conv32 with init "he" 10 / steps, from 1e-4 to 1e-3, so that a short run gives a useful model.
+    init: initial weights, torch, glorot (as in Locatello et al., 2019) or he; "auto" is he for networks with
+    convolutions and torch for the others (see docs/methods.md).
     reconstruction_weight: factor of -log p(x|z); "auto" is 64 * 64 / (height * width), which is 1 at the papers' size.
     trace: record what the dynamics score needs: activations of the first decoder layer for 200 images at 30 moments.
     checkpoint_seconds: a run with `out` can lose this much work when killed. What it ends with is the same to the byte.
+    A checkpoint that was damaged is noticed, and the run resumes from the one before it.
     progress: called with a Progress about 200 times or more.
 
-    The same call again returns the finished run at once. A directory with another config is a ValueError, as is a run
-    that diverges (TrainingDiverged, recorded in run.json).
+    The same call again returns the finished run at once; what was "auto" stays what it was when the run began, also
+    where "auto" meant something else then. A directory with another config is a ValueError, as is a run that diverges
+    (TrainingDiverged, recorded in run.json).
     """
     data = as_data(data)
     settings = {
@@ -70,63 +83,97 @@ def train(
         "latents": latents,
         "batch": batch,
         "learning_rate": learning_rate,
+        "init": init,
         "decoder": decoder,
         "reconstruction_weight": reconstruction_weight,
         "trace": trace,
     }
     config = make_config(data, method, parameters, settings)
+    described = find(method)[1]
     if number("checkpoint_seconds", checkpoint_seconds) < 0:
         raise ValueError(f"checkpoint_seconds must not be negative, got {checkpoint_seconds}")
     fast.keep_memory()
     where = pick_device(device)
+    check_memory(config, described)
     if out is None:
-        return _train(data, config, method, where, None, checkpoint_seconds, progress)
+        return _train(data, config, described, where, None, checkpoint_seconds, progress)
+    if not os.fspath(out):
+        raise ValueError("out is empty; expected the directory of the run")
     path = Path(out)
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"{path} is not a directory, nor can it be made one: a file is in the way") from None
     with _alone(path):
+        config = _as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
         done = _look_back(path, config)
-        return done or _train(data, config, method, where, path, checkpoint_seconds, progress)
+        for leftover in leftovers(path):
+            leftover.unlink()
+        return done or _train(data, config, described, where, path, checkpoint_seconds, progress)
 
 
 def _train(
     data: DataSet,
     config: Config,
-    method: Any,
+    method: Method,
     device: torch.device,
     path: Path | None,
     checkpoint_seconds: float,
     progress: Callable[[Progress], None] | None,
 ) -> Run:
-    if config.method == "pca":
-        images = data.sample(min(config.steps * config.batch, _PCA_IMAGES), np.random.default_rng(config.seed))[0]
-        model = fit_pca(to_tensor(images, torch.device("cpu")).numpy(), config.latents, config.seed)
+    if method.fit is not None:
+        images = data.sample(min(config.steps * config.batch, _MOST_IMAGES), np.random.default_rng(config.seed))[0]
+        model = method.fit(to_tensor(images, torch.device("cpu")).numpy(), config.latents, config.seed)
         run = Run(config, model.to(device), path=path, history=pd.DataFrame({"step": [config.steps]}))
+        if path is not None:
+            write_about(path, config, "running")
     else:
-        learner, state = _start(data, config, method, device)
-        if path is not None and (path / "checkpoint.safetensors").exists():
+        with _enough_memory():
+            learner, state = _resume(data, config, method, device, path)
+            if path is not None:  # not before the model has been built: what fails to start leaves nothing behind
+                write_about(path, config, "running")
+            save = _saver(path, config, learner, state, checkpoint_seconds)
             try:
-                load_checkpoint(path / "checkpoint.safetensors", config, learner, state)
-            except BadFile as error:
-                warnings.warn(f"starting again from the first step: {error}", stacklevel=3)
-                learner, state = _start(data, config, method, device)
-        save = _saver(path, config, learner, state, checkpoint_seconds)
-        try:
-            fit(learner, data, config, state, device, save, progress)
-        except TrainingDiverged as error:
-            if path is not None:
-                write_about(path, config, "failed", str(error))
-                (path / "checkpoint.safetensors").unlink(missing_ok=True)
-            raise
+                fit(learner, data, config, state, device, save, progress)
+            except TrainingDiverged as error:
+                if path is not None:
+                    write_about(path, config, "failed", str(error))
+                    _drop_checkpoints(path)
+                raise
         history = pd.DataFrame(state.history).astype({"step": "int64"})
         kept = np.stack(state.trace) if config.trace else None
         run = Run(config, network_of(learner), history, kept, path)
     if path is not None:
         write_run(path, run)
-        (path / "checkpoint.safetensors").unlink(missing_ok=True)
+        _drop_checkpoints(path)
     return run
 
 
-def _start(data: DataSet, config: Config, method: Any, device: torch.device) -> tuple[Learner, State]:
+def _resume(
+    data: DataSet, config: Config, method: Method, device: torch.device, path: Path | None
+) -> tuple[Learner, State]:
+    """Where the newest intact checkpoint left the run, or its first step."""
+    kept = [] if path is None else [path / name for name in (_CHECKPOINT, _OLDER) if (path / name).exists()]
+    for i, file in enumerate(kept):
+        learner, state = _start(data, config, method, device)
+        try:
+            load_checkpoint(file, config, learner, state)
+        except BadFile as error:
+            then = "starting again from the first step" if i + 1 == len(kept) else "resuming from the checkpoint before"
+            warnings.warn(f"{then}: {error}", stacklevel=4)
+            continue
+        if file.name == _OLDER:
+            file.replace(file.with_name(_CHECKPOINT))  # the next one must not push it out for a damaged one
+        return learner, state
+    return _start(data, config, method, device)
+
+
+def _drop_checkpoints(path: Path) -> None:
+    for name in (_CHECKPOINT, _OLDER):
+        (path / name).unlink(missing_ok=True)
+
+
+def _start(data: DataSet, config: Config, method: Method, device: torch.device) -> tuple[Learner, State]:
     state = State(np.random.default_rng(config.seed), torch.Generator(device).manual_seed(config.seed))
     return make_learner(config, method, size_of(data), state.noise, device), state
 
@@ -140,7 +187,7 @@ def _saver(path: Path | None, config: Config, learner: Learner, state: State, se
         if path is None or time.monotonic() - saved < seconds or state.step == config.steps:
             return
         try:
-            save_checkpoint(path / "checkpoint.safetensors", config, learner, state)
+            save_checkpoint(path / _CHECKPOINT, config, learner, state, path / _OLDER)
         except OSError as error:  # a full disk: the checkpoint before is still there, and the run may yet end well
             warnings.warn(f"no checkpoint at step {state.step}: {error}", stacklevel=4)
         saved = time.monotonic()
@@ -148,17 +195,24 @@ def _saver(path: Path | None, config: Config, learner: Learner, state: State, se
     return save
 
 
-def _look_back(path: Path, config: Config) -> Run | None:
-    """The run in `path` if it is finished; otherwise prepare the directory for one with this config."""
-    for leftover in path.glob(".*.part*"):  # of a write that was killed
-        leftover.unlink()
+def _as_begun(path: Path, config: Config, free: list[str]) -> Config:
+    """The config of the run in `path` if it differs from ours in nothing but the settings that are `free`, or ours."""
     if not (path / "run.json").exists():
-        others = sorted(entry.name for entry in path.iterdir())
+        return config
+    begun = read_about(path)["config"]
+    return begun if begun == replace(config, **{name: getattr(begun, name) for name in free}) else config
+
+
+def _look_back(path: Path, config: Config) -> Run | None:
+    """The run in `path` if it is finished, None if this one may begin or resume there; else a ValueError."""
+    if not (path / "run.json").exists():
+        others = sorted(entry.name for entry in set(path.iterdir()) - leftovers(path, "run.json"))
         if others:
             raise ValueError(f"{path} is not empty and not a run: it holds {', '.join(others[:3])}")
-        write_about(path, config, "running")
         return None
     about = read_about(path)
+    if about["status"] == "running" and not any((path / name).exists() for name in (_CHECKPOINT, _OLDER)):
+        return None  # it was stopped before there was anything to lose, whatever it was
     old, new = about["config"].to_json(), config.to_json()
     different = [f"{key} {old[key]!r} there, {new[key]!r} here" for key in new if old[key] != new[key]]
     if different:
@@ -166,8 +220,9 @@ def _look_back(path: Path, config: Config) -> Run | None:
     if about["status"] == "failed":
         raise TrainingDiverged(f"the run in {path} failed before: {about.get('reason')}")
     if about["status"] == "finished":
-        (path / "checkpoint.safetensors").unlink(missing_ok=True)
-        return open(path)
+        run = open(path)
+        _drop_checkpoints(path)
+        return run
     return None
 
 
@@ -193,12 +248,47 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def pick_device(name: str) -> torch.device:
+    """The device of this name, tried out: torch names many that a machine does not have."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    if str(name).split(":")[0] not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"no device {shown(name)}; known: auto, cpu, cuda, mps")
     try:
-        return torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"no device {name!r}; known: auto, cpu, cuda, mps") from None
+        device = torch.device(name)
+        torch.Generator(device)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was compiled for CUDA
+        raise ValueError(f"no device {shown(name)} on this machine: {str(error).splitlines()[0]}") from None
+    return device
+
+
+def check_memory(config: Config, method: Method) -> None:
+    """A ValueError, before anything is written, for a model that this machine cannot possibly train."""
+    try:
+        here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return
+    modules: list[Callable[[], torch.nn.Module]] = [lambda: make_network(config, method)]
+    modules += [partial(beside.build, config.latents, config.parameters) for beside in method.beside]
+    weights = sum(sum(map(math.prod, shapes(make).values())) or math.inf for make in modules)
+    pixels = 0 if method.fit is not None else config.batch * math.prod(config.image_shape)
+    needed = 4 * (4 * weights + pixels)  # float32; a weight has a gradient and Adam's two moments
+    if needed > here:
+        raise ValueError(
+            f"a batch of {config.batch} and a model of {config.latents} latents and {weights:.2g} weights "
+            f"need {needed / 1e9:.2g} GB at least, this machine has {here / 1e9:.0f}"
+        )
+
+
+@contextmanager
+def _enough_memory() -> Iterator[None]:
+    """A ValueError when there is not."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, MemoryError) or "allocate" in str(error):  # torch's words, on every device
+            raise ValueError(f"not enough memory for this model: {str(error).splitlines()[0]}") from error
+        raise
 
 
 def size_of(data: DataSet) -> float:
@@ -208,11 +298,11 @@ def size_of(data: DataSet) -> float:
         return float("inf")
 
 
-def as_data(data: DataSet | str | NDArray[Any]) -> DataSet:
-    """A data set from a data set, a name, or images (n, c, h, w)."""
+def as_data(data: DataSet | str | os.PathLike[str] | NDArray[Any]) -> DataSet:
+    """A data set from a data set, a name, a path, or images (n, c, h, w)."""
     if isinstance(data, DataSet):
         return data
-    if isinstance(data, str):
+    if isinstance(data, str | os.PathLike):
         return load(data)
     images = np.asarray(data)
     if images.ndim != 4:

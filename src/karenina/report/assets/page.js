@@ -24,7 +24,7 @@ function draw(tag, attributes = {}, text) {
   return node;
 }
 
-// Sliders for latents. models: [{decoder, codes}]; rows: [{label, off, value, latents: [[model, latent, sign], ...]}].
+// Sliders for latents. models: [{decoder, codes}]; rows: [{label, off, value, reach, latents: [[model, latent, factor], ...]}].
 function liveLatents(canvases, models, rows) {
   const decode = models.map((model) => makeDecoder(model.decoder));
   const codes = models.map((model) => model.codes.slice());
@@ -43,12 +43,12 @@ function liveLatents(canvases, models, rows) {
   for (const row of rows) {
     const output = make("output", { text: number(row.value) });
     const input = make("input", {
-      type: "range", min: -3, max: 3, step: 0.05, value: row.value, "aria-label": row.label,
+      type: "range", min: -row.reach, max: row.reach, step: 0.05, value: row.value, "aria-label": row.label,
       "data-latent": row.latents[0][1],
       oninput: () => {
         const value = Number(input.value);
         output.textContent = number(value);
-        for (const [model, latent, sign] of row.latents) codes[model][latent] = sign * value;
+        for (const [model, latent, factor] of row.latents) codes[model][latent] = factor * value;
         refresh();
       },
     });
@@ -60,8 +60,8 @@ function liveLatents(canvases, models, rows) {
   const start = (given) => {
     given.forEach((values, i) => values.forEach((v, j) => (codes[i][j] = v)));
     for (const [input, output, row] of inputs) {
-      const [model, latent, sign] = row.latents[0];
-      const value = sign * codes[model][latent];
+      const [model, latent, factor] = row.latents[0];
+      const value = codes[model][latent] / factor;
       input.value = value;
       output.textContent = number(value);
     }
@@ -136,7 +136,7 @@ function liveOf(details) {
   const canvas = make("canvas", { role: "img", "aria-label": "What the decoder draws for these latents" });
   const rows = details.order.map((latent) => ({
     label: `latent ${latent}`, off: details.kl[latent] <= details.threshold,
-    value: details.starts[0][latent], latents: [[0, latent, 1]],
+    value: details.starts[0][latent], reach: details.reach, latents: [[0, latent, 1]],
   }));
   const live = liveLatents([canvas], [{ decoder: details.decoder, codes: details.starts[0] }], rows);
   const buttons = startButtons(details.starts, (i) => live.start([details.starts[i]]));
@@ -146,7 +146,7 @@ function liveOf(details) {
 function traversal(details) {
   const labels = make("ul");
   for (const latent of details.order) labels.append(make("li", { text: `latent ${latent}` }));
-  const image = pictureOf(details.traversal, "one row a latent, from -2 to 2, uninformative ones faded");
+  const image = pictureOf(details.traversal, `one row per latent, from -${details.span} to ${details.span}, uninformative ones faded`);
   image.style.maxWidth = "none";
   return make("div", { class: "rows" }, labels, image);
 }
@@ -388,7 +388,7 @@ function setUpComparison() {
   const box = $("comparison");
   if (a.decoder && b.decoder) {
     const canvases = [a, b].map((model) => make("canvas", { role: "img", "aria-label": `What ${model.label} draws` }));
-    const lines = rows.map((row) => ({ label: `${row.a} ↔ ${row.sign < 0 ? "−" : ""}${row.b}`, off: row.off, value: starts[0][0][row.a], latents: [[0, row.a, 1], [1, row.b, row.sign]] }));
+    const lines = rows.map((row) => ({ label: `${row.a} ↔ ${row.sign < 0 ? "−" : ""}${row.b}`, off: row.off, value: starts[0][0][row.a], reach: a.reach, latents: [[0, row.a, 1], [1, row.b, row.sign * b.span / a.span]] }));
     const live = liveLatents(canvases, [{ decoder: a.decoder, codes: starts[0][0] }, { decoder: b.decoder, codes: starts[0][1] }], lines);
     const buttons = startButtons(starts, (i) => live.start(starts[i]));
     const pair = make("div", { class: "two" }, ...[a, b].map((model, i) => make("div", {}, make("p", { class: "meta", text: model.label }), canvases[i])));

@@ -1,0 +1,141 @@
+"""Growing and reading the trees of karenina._boosting, compiled and kept on disk.
+
+Import it inside functions: numba loads slowly. Functions that are defined inside others would not be found on disk.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karenina._compile import njit
+
+Array = NDArray[Any]
+
+
+@njit(cache=True)
+def best_split(hist: Array, order: Array, state: Array) -> tuple[int, int, float]:
+    """Code, bin and gain of the split that takes most squared error away; equal ones fall at random."""
+    bins = hist.shape[1]
+    total = count = 0.0
+    for b in range(bins):
+        total += hist[0, b, 0]
+        count += hist[0, b, 1]
+    feature, cut, most = -1, -1, count * 2.3e-16  # a node whose variance is rounding error stays a leaf
+    for i in range(len(order) - 1, -1, -1):
+        state[0] ^= state[0] << np.uint64(13)
+        state[0] ^= state[0] >> np.uint64(7)
+        state[0] ^= state[0] << np.uint64(17)
+        pick = int(state[0] % np.uint64(i + 1))
+        f = order[pick]
+        order[pick], order[i] = order[i], f
+        left = seen = 0.0
+        for b in range(bins - 1):
+            here = hist[f, b, 1]
+            if here == 0.0:
+                continue
+            left += hist[f, b, 0]
+            seen += here
+            rest = count - seen
+            if rest <= 0.0:
+                break
+            gap = left * rest - (total - left) * seen
+            gain = gap * gap / (seen * rest * count)
+            if gain > most:
+                feature, cut, most = f, b, gain
+    return feature, cut, most
+
+
+@njit(cache=True)
+def gather(rows: Array, index: Array, residual: Array, hist: Array) -> None:
+    """Sum residuals and count rows in each bin of each code."""
+    hist[:] = 0.0
+    for row in index:
+        value = residual[row]
+        for f in range(rows.shape[1]):
+            hist[f, rows[row, f], 0] += value
+            hist[f, rows[row, f], 1] += 1.0
+
+
+@njit(cache=True)
+def partition(rows: Array, f: int, b: int, index: Array, spare: Array) -> int:
+    """Put the rows with bin <= b first, both sides in their old order, and say how many they are."""
+    kept = moved = 0
+    for i in range(len(index)):
+        row = index[i]
+        if rows[row, f] <= b:
+            index[kept] = row
+            kept += 1
+        else:
+            spare[moved] = row
+            moved += 1
+    index[kept:] = spare[:moved]
+    return kept
+
+
+@njit(cache=True)
+def grow(
+    rows: Array,
+    counts: Array,
+    residual: Array,
+    curvature: Array,
+    scale: float,
+    raw: Array,
+    feature: Array,
+    cut: Array,
+    leaf: Array,
+    importance: Array,
+    state: Array,
+) -> None:
+    """Grow a tree into feature, cut and leaf; add its leaf values to raw and its gains to importance."""
+    n, d = rows.shape
+    bounds = np.zeros((len(leaf), 2), np.int64)
+    bounds[0, 1] = n
+    index = np.arange(n)
+    spare = np.empty(n, np.int64)
+    order = np.arange(d)
+    hists = np.empty((len(leaf) // 2, d, counts.shape[1], 2))
+    hists[0, :, :, 0] = 0.0
+    hists[0, :, :, 1] = counts
+    for row in range(n):
+        for f in range(d):
+            hists[0, f, rows[row, f], 0] += residual[row]
+    for node in range(len(leaf)):
+        low, high = bounds[node]
+        if low == high:
+            continue
+        if node < len(hists):
+            f, b, gain = best_split(hists[node], order, state)
+            if f >= 0:
+                feature[node], cut[node] = f, b
+                importance[f] += gain
+                middle = low + partition(rows, f, b, index[low:high], spare)
+                one, two = 2 * node + 1, 2 * node + 2
+                bounds[one, 0], bounds[one, 1] = low, middle
+                bounds[two, 0], bounds[two, 1] = middle, high
+                if two < len(hists):  # count the smaller child; the larger is the difference
+                    small, large = (one, two) if middle - low <= high - middle else (two, one)
+                    gather(rows, index[bounds[small, 0] : bounds[small, 1]], residual, hists[small])
+                    hists[large] = hists[node] - hists[small]
+                continue
+        top = under = 0.0
+        for row in index[low:high]:
+            top += residual[row]
+            under += curvature[row]
+        if abs(under) > 1e-150:
+            leaf[node] = scale * top / under
+        for row in index[low:high]:
+            raw[row] += leaf[node]
+
+
+@njit(cache=True)
+def add_up(rows: Array, feature: Array, cut: Array, leaf: Array, out: Array) -> None:
+    """Add the leaf values of all rounds to out (trees, n)."""
+    rounds, trees, _ = feature.shape
+    for t in range(trees):
+        for r in range(rounds):
+            for row in range(len(rows)):
+                node = 0
+                while feature[r, t, node] >= 0:
+                    node = 2 * node + (1 if rows[row, feature[r, t, node]] <= cut[r, t, node] else 2)
+                out[t, row] += leaf[r, t, node]

@@ -1,0 +1,149 @@
+"""All methods in one place: what each minimises, what is trained beside its network, and its default parameters.
+
+A method of one's own is an objective (one function of a batch), or a `Method` where that is not enough:
+
+>>> def factor_vae_with_free_bits(batch, *, gamma=10.0, free=0.1):
+...     tc = batch.beside["discriminator"].total_correlation(batch.z)
+...     kl = batch.kl.clamp(min=free).sum()
+...     return {"reconstruction": batch.reconstruction, "kl": kl, "total_correlation": gamma * tc}
+>>> mine = Method(factor_vae_with_free_bits, beside=(DISCRIMINATOR,))
+>>> run = karenina.train("blobs", mine, gamma=20)   # doctest: +SKIP
+
+A package registers a method under a name of its choice by an entry point of the group "karenina.methods"; `karenina
+train` and study files then know it like the ones here.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from karenina import _plugins
+from karenina.models import infogan, networks, objectives
+from karenina.models.discriminator import Discriminator, against_shuffled
+from karenina.models.networks import Autoencoder
+from karenina.models.objectives import Objective
+from karenina.models.pca import fit_pca
+from karenina.training.learners import InfoGANLearner, Learner, VAELearner
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A module that is trained beside the network, such as an adversary; the objective finds it in `batch.beside`.
+
+    name: its key there. make: (latents, **parameters) -> module. loss: (module, z, other, noise) -> what it minimises
+    after each update of the network, where z (n, latents) are the codes of that update, `other` the codes of a second
+    batch, and `noise` the run's generator. parameters: arguments of `make` and their defaults. betas: of its Adam. The
+    method's parameters are these, prefixed by the name, and NAME_learning_rate.
+    """
+
+    name: str
+    make: Callable[..., nn.Module]
+    loss: Callable[..., Tensor]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    learning_rate: float = 1e-4
+    betas: tuple[float, float] = (0.9, 0.999)
+
+    def defaults(self) -> dict[str, Any]:
+        own = {f"{self.name}_{key}": value for key, value in self.parameters.items()}
+        return own | {f"{self.name}_learning_rate": self.learning_rate}
+
+    def build(self, latents: int, parameters: Mapping[str, Any]) -> nn.Module:
+        return self.make(latents, **{key: parameters[f"{self.name}_{key}"] for key in self.parameters})
+
+
+@dataclass(frozen=True)
+class Method:
+    """What `karenina.train` needs to know of a method.
+
+    objective: a function from a batch to named loss terms; its keyword arguments are parameters of the method. beside:
+    modules trained beside the network. learner: what makes an update, where an objective is not enough. fit: a closed
+    form, (images, latents, seed) -> network, in place of steps. network: builds the model. parameters: those that are
+    not arguments of the objective, with their defaults. choices: the values of a text parameter. fixed: settings of
+    `train` that are the method's to decide. bound: the largest absolute value of a code under the prior, if there is.
+    """
+
+    objective: Objective | None = None
+    beside: tuple[Beside, ...] = ()
+    learner: Callable[..., Learner] = VAELearner
+    fit: Callable[..., Autoencoder] | None = None
+    network: Callable[..., Autoencoder] = networks.build
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    bound: float | None = None
+
+    def defaults(self) -> dict[str, Any]:
+        """All parameters and their default values; inspect.Parameter.empty for those that must be given."""
+        found: dict[str, Any] = {}
+        if self.objective is not None:
+            arguments = list(inspect.signature(self.objective).parameters.values())[1:]
+            found = {argument.name: argument.default for argument in arguments}
+        for module in self.beside:
+            found |= module.defaults()
+        return found | dict(self.parameters)
+
+
+# Kim & Mnih (2018), appendix A.
+DISCRIMINATOR = Beside(
+    "discriminator", Discriminator, against_shuffled, {"layers": 6, "units": 1000}, learning_rate=1e-4, betas=(0.5, 0.9)
+)
+
+METHODS: dict[str, Method] = {
+    "vae": Method(objectives.vae),
+    "beta_vae": Method(objectives.beta_vae),
+    "annealed_vae": Method(objectives.annealed_vae),
+    "factor_vae": Method(objectives.factor_vae, beside=(DISCRIMINATOR,)),
+    "beta_tcvae": Method(objectives.beta_tcvae, choices={"estimator": ("weighted", "stratified")}),
+    "dip_vae_i": Method(objectives.dip_vae_i),
+    "dip_vae_ii": Method(objectives.dip_vae_ii),
+    "infogan": Method(
+        learner=InfoGANLearner,
+        network=infogan.build,
+        parameters={"mi_weight": 6.0, "gradient_penalty": 10.0, "critic_steps": 5},
+        fixed={"decoder": "bernoulli"},  # a generator, whose images are in [0, 1], in place of a likelihood
+        bound=1.0,
+    ),
+    "pca": Method(fit=fit_pca, fixed={"network": "linear", "decoder": "gaussian", "trace": False}),
+}
+
+
+def names() -> tuple[str, ...]:
+    """All methods known by name: ours, then those of plug-ins."""
+    return tuple(METHODS | _plugins.found("methods"))
+
+
+def find(method: "str | Objective | Method") -> tuple[str, Method]:
+    """Name and method: of a name, of an objective, or of a method.
+
+    What is not registered is named after its objective's module.
+    """
+    if isinstance(method, str):
+        if method in METHODS:
+            return method, METHODS[method]
+        if method not in _plugins.found("methods"):
+            raise ValueError(f"no method {method!r}; known: {', '.join(names())}")
+        added = _plugins.load("methods", method)
+        return method, added if isinstance(added, Method) else Method(added)
+    own = method if isinstance(method, Method) else Method(method)
+    for name, known in METHODS.items():
+        if known == own or (known.objective is method and method is not None):
+            return name, known
+    function: Any = own.objective or own.fit or own.learner
+    return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}", own
+
+
+def of_run(name: str) -> Method:
+    """The method of a stored run: a plain one where it was trained with an objective that is not registered."""
+    return find(name)[1] if name in names() else Method()
+
+
+def defaults(method: "str | Objective | Method") -> dict[str, Any]:
+    """The parameters of a method and their default values.
+
+    >>> defaults("beta_vae")
+    {'beta': 4.0}
+    """
+    return find(method)[1].defaults()

@@ -1,0 +1,109 @@
+"""Names are printed as they are, though rich would take some of them for markup or emoji."""
+
+import ast
+import io
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import karenina
+from karenina._console import plain_console
+from karenina.cli import app
+
+PACKAGE = Path(karenina.__file__).parent
+NAMES = ["[beta=4] 0", "[/b] :smile:"]  # the first would vanish, the second is a tag that closes nothing
+
+
+def test_the_console_prints_words():
+    from rich.table import Table
+
+    table = Table(title=NAMES[1])
+    table.add_column(NAMES[0])
+    table.add_row(NAMES[1])
+    screen = plain_console(file=io.StringIO(), width=200)
+    screen.print(table)
+    assert screen.file.getvalue().count(NAMES[1]) == 2
+    assert NAMES[0] in screen.file.getvalue()
+
+
+def test_no_module_prints_on_another_console():
+    """Every rich console is the plain one, and progress shows words. Tables alone print nothing."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and path.name != "_console.py":
+                names = {alias.name for alias in node.names}
+                assert not (node.module == "rich.console" and "Console" in names), path
+                assert not (node.module == "rich" and names & {"print", "get_console"}), path
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "TextColumn":
+                constant = "{" not in ast.literal_eval(node.args[0])
+                assert constant or "markup" in {keyword.arg for keyword in node.keywords}, path
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Live":
+                assert "console" in {keyword.arg for keyword in node.keywords}, path
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    images, factors = karenina.load("blobs").sample(200, np.random.default_rng(0))
+    np.savez(folder / "own.npz", images=images, factors=factors[:, :2], factor_names=NAMES)
+    found = []
+    for seed, name in enumerate(NAMES):
+        karenina.train(str(folder / "own.npz"), "vae", seed=seed, steps=20, latents=3, out=folder / "run")
+        (folder / name).parent.mkdir(exist_ok=True)
+        found.append(shutil.move(folder / "run", folder / name))
+    return folder, found
+
+
+def test_rank_names_every_run(runs, monkeypatch):
+    monkeypatch.chdir(runs[0])
+    said = CliRunner().invoke(app, ["rank", *NAMES, "--data", "own.npz", "--by", "elbo", "--rows", "100"])
+    assert said.exit_code == 0, said.exception
+    for name in NAMES:
+        assert any(name in line and "vae" in line for line in said.output.splitlines())
+
+
+def test_long_names_are_printed_whole(runs, monkeypatch):
+    folder, found = runs
+    name = "runs/" + "a" * 200
+    (folder / "runs").mkdir()
+    shutil.copytree(found[0], folder / name)
+    monkeypatch.chdir(folder)
+    said = CliRunner().invoke(app, ["rank", name, NAMES[1], "--data", "own.npz", "--by", "elbo", "--rows", "100"])
+    assert "…" not in said.output
+    assert said.output.count("a") >= 200
+
+
+def test_a_table_of_scores_is_words_on_any_console():
+    from rich.console import Console
+
+    from karenina.metrics.table import Row, Table
+
+    table = Table((Row(NAMES[0], "[x]", "[y]", 0.5, np.nan, 0.1, f"{NAMES[1]} is constant"),), {}, ())
+    screen = Console(file=io.StringIO(), width=200)
+    screen.print(table)
+    for text in (str(table), screen.file.getvalue()):
+        assert all(name in text for name in (*NAMES, "[x]", "[y]"))
+
+
+def test_the_panel_of_a_study_names_its_models(tmp_path, monkeypatch):
+    from karenina.studies import display
+    from karenina.studies.folder import Folder, claim
+    from karenina.studies.parsing import parse
+
+    data = tmp_path / "[beta=4]" / "[/b].npz"
+    data.parent.mkdir(parents=True)
+    data.touch()
+    plan = parse(f"data = '{data}'\nseeds = 1\n[methods.vae]\n")
+    folder = Folder(tmp_path / "study")
+    folder.adopt(plan)
+    screen = plain_console(file=io.StringIO(), width=300)
+    monkeypatch.setattr(display, "plain_console", lambda: screen)
+    points = {point.hash: point for point in plan.points}
+    with claim(folder.path, plan.points[0].hash) as held:
+        held.progress(1, 100)
+        with display.Panel(folder, display.Tally(1), points):
+            pass
+    assert plan.points[0].label in screen.file.getvalue()
