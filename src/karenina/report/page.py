@@ -42,7 +42,10 @@ def report(
     of the runs' data set, if it is your own. Gives the path of the page. A study that is unfinished, has failures, or
     has no labels gives a page that says so.
 
-    >>> page = report("study")                                    # doctest: +SKIP
+    >>> import karenina
+    >>> run = karenina.train("blobs", "vae", latents=2, steps=2, out="runs/a")
+    >>> report("runs/a", metrics=["mig"]).as_posix()
+    'runs/a/report/index.html'
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:

@@ -51,8 +51,21 @@ def run(
 
     Stopping it at any moment and calling it again continues. Results do not depend on any of this. quiet: no display.
 
-    >>> status = run(preset("locatello2019", "smoke"), "study")                           # doctest: +SKIP
-    >>> karenina.results("study")                                                         # doctest: +SKIP
+    >>> import karenina
+    >>> from karenina.studies.parsing import parse
+    >>> tiny = '''
+    ... name = "tiny"
+    ... data = "blobs"
+    ... seeds = 1
+    ... steps = 2
+    ... methods.vae = {}
+    ... evaluation = {metrics = ["mig"], rows = 200}
+    ... selection.udr = []
+    ... '''
+    >>> len(run(parse(tiny), "study", workers=1, quiet=True).done)
+    1
+    >>> karenina.results("study").query("metric == 'mig'").factor.tolist()
+    ['', 'background', 'x', 'y', 'radius']
     """
     from karenina.studies.table import write_results
 
