@@ -1,22 +1,37 @@
 """Do the rankings without labels agree with the metrics that need them? On 30 trained models, honestly.
 
-Trains examples/beta_on_blobs.toml (minutes on two cores; again: seconds) and prints the Spearman correlation of
-every label-free ranking with every metric over the models, with 95 % bootstrap intervals. Most of any agreement is the
-effect of the strength: the last lines give the mean correlation among models of one strength.
+python benchmarks/selection_on_blobs.py [FOLDER] --write    # minutes on two cores, again seconds
+
+Trains examples/beta_on_blobs.toml and gives the Spearman correlation of every label-free ranking with every metric over
+the models, with 95 % bootstrap intervals. Most of any agreement is the effect of the strength: the last columns are the
+mean correlation among models of one strength.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+from pages import markdown, write_part
 from scipy.stats import spearmanr
 
 import karenina
 from karenina.studies import find_plan, run
 
 PLAN = Path(__file__).resolve().parents[1] / "examples" / "beta_on_blobs.toml"
-RANKINGS = ("udr_lasso", "udr_spearman", "udr_lasso_a2a", "udr_spearman_a2a", "dynamics")
+RANKINGS = {
+    "udr_lasso": "`udr` (UDR_L)",
+    "kept": "`udr`, uninformative latents kept",
+    "udr_spearman": "`udr-s` (UDR_S)",
+    "udr_lasso_a2a": "`udr-a2a`",
+    "udr_spearman_a2a": "`udr-s-a2a`",
+    "dynamics": "dynamics",
+}
+METRICS = {
+    "mig": "MIG",
+    "dci_boosted modularity": "DCI disentanglement (boosted)",
+    "z_min_variance": "z_min_variance",
+    "z_diff": "z_diff",
+}
 
 
 def correlation(x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> str:
@@ -26,34 +41,52 @@ def correlation(x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> str:
     return f"{spearmanr(x, y)[0]:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def main(out: Path) -> None:
-    run(find_plan(str(PLAN)), out, workers=2)
-    frame = karenina.results(out)
+def within(x: np.ndarray, y: np.ndarray, strength: np.ndarray) -> str:
+    """Mean Spearman among models of one strength."""
+    groups = [strength == s for s in np.unique(strength) if len(np.unique(x[strength == s])) > 1]
+    found = [spearmanr(x[g], y[g])[0] for g in groups]
+    return f"{np.nanmean(found):.2f}" if found else "-"
+
+
+def kept(folder: Path, runs: list[str], settings: list[str]) -> np.ndarray:
+    """UDR_L by the letter of equation 2: uninformative latents take part, standardised like the others."""
+    codes = [np.load(folder / "runs" / name / "codes.npy") for name in runs]
+    kl = [np.load(folder / "runs" / name / "kl.npy") for name in runs]
+    return karenina.udr(codes, kl, settings, uninformative="keep").scores
+
+
+def main(folder: Path, write: bool) -> None:
+    run(find_plan(str(PLAN)), folder, workers=2)
+    frame = karenina.results(folder)
     overall = frame[frame.factor == ""]
     name = overall.metric + overall.property.map(lambda p: f" {p}" if p in ("modularity", "compactness") else "")
     wide = overall.assign(name=name).pivot_table(index="run", columns="name", values="value")
-    strength = overall.drop_duplicates("run").set_index("run").loc[wide.index, "strength"].to_numpy()
-    metrics = [column for column in wide if column.split()[0] in ("mig", "dci_boosted", "z_min_variance", "z_diff")]
-    rankings = [column for column in wide if column.split()[0] in RANKINGS]
+    about = overall.drop_duplicates("run").set_index("run").loc[wide.index]
+    strength = about["strength"].to_numpy()
+    wide["kept"] = kept(folder, list(wide.index), list(about["setting"]))
     rng = np.random.default_rng(0)
-    lines = {
-        ranking: [correlation(wide[ranking].to_numpy(), wide[metric].to_numpy(), rng) for metric in metrics]
-        for ranking in rankings
-    }
-    print(pd.DataFrame(lines, index=metrics).T.to_string())
-    print("\nmean within one strength")
-    for ranking in rankings:
-        within = [
-            [spearmanr(wide[ranking][strength == s], wide[metric][strength == s])[0] for metric in metrics]
-            for s in np.unique(strength)
-            if wide[ranking][strength == s].nunique() > 1
-        ]
-        if within:
-            means = np.nanmean(within, axis=0)
-            print(f"{ranking:20}" + "".join(f"{metric}: {m:+.2f}  " for metric, m in zip(metrics, means)))
-    print("\nmedian per strength")
-    print(wide.groupby(strength)[[*rankings, *metrics]].median().round(3).to_string())
+    lines = []
+    for ranking, shown in RANKINGS.items():
+        x = wide[ranking].to_numpy()
+        ys = [wide[metric].to_numpy() for metric in METRICS]
+        lines.append([shown, *(correlation(x, y, rng) for y in ys), *(within(x, y, strength) for y in ys[:2])])
+    inside = [f"{metric}, same strength" for metric in list(METRICS.values())[:2]]
+    table = markdown(["ranking", *METRICS.values(), *inside], lines)
+    medians = wide.groupby(strength)[[*RANKINGS, *METRICS]].median()
+    cells = [[f"{s:g}", *(f"{value:.3f}" for value in row)] for s, row in zip(medians.index, medians.to_numpy())]
+    short = markdown(["beta", *(r.split(" (")[0] for r in RANKINGS.values()), *METRICS.values()], cells)
+    text = (
+        f"Spearman over the {len(wide)} models, with 95 % bootstrap intervals:\n\n{table}\n\n"
+        f"Medians of each strength:\n\n{short}"
+    )
+    print(text)
+    if write:
+        write_part("choosing.md", "benchmarks/selection_on_blobs.py", text)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "studies/beta_on_blobs"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("studies/beta_on_blobs"))
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/choosing.md")
+    options = parser.parse_args()
+    main(options.folder, options.write)

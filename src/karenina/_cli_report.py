@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from karenina._cli_common import DataDir, OwnData
+from karenina._informative import INFORMATIVE_KL
 
 
 def report(
@@ -49,7 +50,7 @@ def compare(
     first: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
     second: Annotated[Path, typer.Argument(metavar="RUN", help="Another, trained on the same data.")],
     out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("comparison"),
-    kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = 0.01,
+    kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = INFORMATIVE_KL,
     data: OwnData = None,
     data_dir: DataDir = None,
 ) -> None:

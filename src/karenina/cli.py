@@ -12,6 +12,7 @@ from karenina._cli_audit import audit
 from karenina._cli_common import DATA_HELP, DataDir, OwnData, console
 from karenina._cli_report import compare, demo, report, show
 from karenina._cli_study import study_app
+from karenina._informative import INFORMATIVE_KL
 from karenina._version import __version__
 
 app = typer.Typer(
@@ -230,7 +231,7 @@ def rank(
     runs: Annotated[list[Path], typer.Argument(help="Run directories, all of one data set.")],
     by: Annotated[str, typer.Option(help="udr, udr-s, udr-a2a, udr-s-a2a, dynamics, orthogonality, elbo, ...")] = "udr",
     rows: Annotated[int, typer.Option(min=10, help="Images that every run encodes.")] = 5_000,
-    kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = 0.01,
+    kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = INFORMATIVE_KL,
     seed: Annotated[int, typer.Option(help="Decides which images.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the best and the worst pair's similarity matrices.")] = None,
@@ -256,7 +257,9 @@ def rank(
         interval = f"{row.low:.3f} .. {row.high:.3f}" if row.low == row.low else "-"
         cells = (row.rank, row.run, row.setting, row.seed, f"{row.score:.3f}", interval, row.informative)
         table.add_row(*map(str, cells))
-    console().print(table)
+    screen = console()
+    screen.print(table)
+    screen.print(f"informative: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
     for latents, name in ranking.best_per_informative.items():
         print(f"best with {latents} informative latents: {name}")
 

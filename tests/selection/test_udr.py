@@ -244,14 +244,28 @@ def test_frame_order_and_best_per_informative():
     assert ranking.best == ranking.order[0]
 
 
-def test_interval_equals_plain_resampling():
+@pytest.mark.parametrize("partners", [2, 3, 4, 5, 6, 7, 12])
+def test_an_interval_covers_or_is_not_given(partners):
+    """Of models whose partners are exchangeable: how often is the median over all partners in the interval of a few?"""
     rng = np.random.default_rng(11)
-    codes = [mixed(rng, rng.normal(size=(100, 3)), 0.5, 1.0) for _ in range(14)]
-    ranking = udr(codes, np.ones((14, 3)), similarity="spearman", confidence=0.9)
-    values = ranking.pairwise[0, 1:]
-    medians = np.median(rng.choice(values, (20_000, len(values))), axis=1)
-    np.testing.assert_allclose(ranking.interval[0], np.quantile(medians, [0.05, 0.95]), atol=0.2 * np.ptp(values))
-    assert ((ranking.interval[:, 0] <= ranking.scores) & (ranking.scores <= ranking.interval[:, 1])).all()
+    factors = rng.normal(size=(100, 3))
+    codes = [mixed(rng, factors, 0.5, rng.choice([0.1, 1.0])) for _ in range(120)]  # two kinds: partners of two values
+    everyone = udr(codes, np.ones((120, 3)), similarity="spearman")
+    covered = []
+    for seed in range(20):
+        some = udr(codes, np.ones((120, 3)), similarity="spearman", partners=partners, seed=seed)
+        given = np.isfinite(some.interval).all(axis=1)
+        assert given.all() == given.any() == (partners >= 6)
+        covered.append((some.interval[:, 0] <= everyone.scores) & (everyone.scores <= some.interval[:, 1]))
+        assert not given.any() or ((some.interval[:, 0] <= some.scores) & (some.scores <= some.interval[:, 1])).all()
+    assert partners < 6 or np.mean(covered) > 0.95
+
+
+def test_fewer_partners_give_an_interval_of_less_confidence():
+    codes, kl = trained(np.random.default_rng(12))
+    assert np.isnan(udr(codes, kl, confidence=0.76).interval).all()
+    ranking = udr(codes, kl, confidence=0.75)
+    np.testing.assert_array_equal(ranking.interval[0], [ranking.values[:3].min(), ranking.values[:3].max()])
 
 
 def test_same_seed_same_bytes():
@@ -319,6 +333,8 @@ Z = np.random.default_rng(0).normal(size=(50, 3))
         (bad(groups=["a", "b", "c"]), "no group has two"),
         (bad(similarity="pearson"), "similarity must be"),
         (bad(preset="x"), "preset must be"),
+        (bad(uninformative="drop"), "uninformative must be .* got 'drop'"),
+        (bad(uninformative="keep", preset="dlib"), "uninformative must be"),
         (bad(partners=0), "partners must be at least 1"),
         (bad(n=51), "n must be from 10 to the 50 rows"),
         (bad(alpha=-1.0), "alpha must be above 0"),
@@ -330,6 +346,24 @@ Z = np.random.default_rng(0).normal(size=(50, 3))
 def test_bad_input_is_named(given, message):
     with pytest.raises(ValueError, match=message):
         udr(**given)
+
+
+def test_a_group_of_which_one_model_is_left_gets_no_score():
+    codes = [np.random.default_rng(i).normal(size=(50, 3)) for i in range(4)]
+    kl = np.array([[1.0] * 3, [0.0] * 3] * 2)
+    with pytest.warns(UserWarning, match="2 models have no partner"):
+        ranking = udr(codes, kl, ["a", "a", "b", "b"])
+    np.testing.assert_array_equal(ranking.scores, [np.nan, 0, np.nan, 0])
+
+
+def test_latents_near_the_threshold_are_reported():
+    codes = [np.random.default_rng(i).normal(size=(50, 3)) for i in range(3)]
+    kl = np.array([[2.0, 1.0, 0.06], [2.0, 0.15, 0.19], [2.0, 1.0, 0.001]])
+    with pytest.warns(
+        UserWarning, match=r"3 latents of 2 of the 3 models have a KL near kl_threshold=0.1 \(0.05 to 0.2"
+    ):
+        udr(codes, kl, kl_threshold=0.1)
+    assert "KL above 0.01 nats" in str(udr(codes, kl, kl_threshold=0.01))
 
 
 def test_group_of_one_and_duplicates_warn():
@@ -384,3 +418,43 @@ def test_dead_latents_that_echo_live_ones_change_nothing(similarity):
         udr(clean, kl[:, :3], similarity=similarity).pairwise,
         atol=1e-6,
     )
+
+
+def half_dead(rng, n=2000):
+    """A clean model and two whose latents are nearly the same: the lasso finds the rest in their small difference."""
+    z = rng.normal(size=(n, 2))
+    return [z, z @ [[1.0, 1.0], [0.1, -0.1]], z @ [[1.0, -1.0], [0.15, 0.1]]]
+
+
+@pytest.mark.parametrize("options", [{}, {"preset": "dlib", "alpha": 1e-4}, {"alpha": 1e-4}, {"uninformative": "keep"}])
+def test_never_above_one(options):
+    ranking = udr(half_dead(np.random.default_rng(16)), np.full((3, 2), 0.5), matrices=True, **options)
+    assert max(matrix.max() for matrix in ranking.matrices.values()) > 3  # weights are given as they are
+    assert 0 < ranking.values.min() <= ranking.values.max() <= 1
+    for (i, j), R in ranking.matrices.items():
+        terms = [np.minimum(R.max(axis=axis) ** 2 / R.sum(axis=axis), 1) for axis in (0, 1)]
+        assert ranking.pairwise[i, j] == pytest.approx(np.mean(terms), abs=1e-9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0, 6))
+def test_equation_2_is_at_most_one_for_any_weights(seed, spread):
+    from karenina.selection._solvers import udr_value
+
+    rng = np.random.default_rng(seed)
+    R = np.exp(spread * rng.normal(size=(4, 6))) * rng.integers(2, size=(4, 6))
+    target, source = rng.random(4) < 0.7, rng.random(6) < 0.7
+    assert 0 <= udr_value(R, target, source, False) <= 1 + 1e-12
+    assert 0 <= udr_value(R, target, source, True) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("similarity", ["lasso", "spearman"])
+def test_the_letter_of_equation_2_keeps_uninformative_latents(similarity):
+    codes, kl = trained(np.random.default_rng(17))
+    informative = [row > 0.01 for row in kl]
+    ranking = udr(codes, kl, similarity=similarity, uninformative="keep", matrices=True)
+    for (i, j), R in ranking.matrices.items():
+        np.testing.assert_allclose(R, similarity_matrix(codes[i], codes[j], similarity=similarity), atol=1e-12)
+        expected = equation_2(R, informative[i], informative[j])
+        assert ranking.pairwise[i, j] == pytest.approx(expected, abs=1e-9)
+    assert not np.allclose(ranking.scores, udr(codes, kl, similarity=similarity).scores, atol=1e-3)

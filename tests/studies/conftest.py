@@ -23,6 +23,7 @@ rows = 200
 [selection]
 udr = ["spearman", "spearman_a2a"]
 spearman_rows = 200
+kl_threshold = 0.0001
 """
 
 

@@ -4,12 +4,17 @@ import json
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import karenina
+from karenina.cli import app
 from karenina.studies.evaluate import evaluate, inputs
 from karenina.studies.rank import WAYS, plot_pairs, rank
 from karenina.training.jacobian import decoder_jacobian
 from karenina.training.pictures import save_reconstructions, traverse
+
+# After 150 steps some latents have a KL of about 0.1.
+TRAINED = {"rows": 300, "kl_threshold": 1e-3}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +29,7 @@ def runs(tmp_path_factory):
 
 @pytest.mark.parametrize("by", WAYS)
 def test_every_way_gives_a_sorted_table(runs, by):
-    ranking = rank(runs, by, rows=300)
+    ranking = rank(runs, by, **TRAINED)
     assert sorted(ranking.frame.run) == [str(run) for run in runs]
     assert ranking.frame.score.is_monotonic_decreasing
     assert ranking.frame["rank"].tolist() == [1, 2, 3, 4]
@@ -37,16 +42,24 @@ def test_udr_of_runs_is_udr_of_their_codes(runs):
     images, _ = inputs(data, 300)
     opened = [karenina.open(run) for run in runs]
     codes = [run.encode(images)[0] for run in opened]
-    direct = karenina.udr(codes, [run.kl(images) for run in opened], [run.config.parameters["beta"] for run in opened])
-    ranking = rank(runs, "udr", rows=300).frame.set_index("run").score
+    settings = [run.config.parameters["beta"] for run in opened]
+    direct = karenina.udr(codes, [run.kl(images) for run in opened], settings, kl_threshold=1e-3)
+    ranking = rank(runs, "udr", **TRAINED).frame.set_index("run").score
     assert [ranking[str(run)] for run in runs] == pytest.approx(direct.scores, rel=1e-6)
 
 
 def test_similarity_matrices_are_drawn(runs, tmp_path):
-    plot_pairs(rank(runs, "udr-s", rows=300), tmp_path / "pairs.png")
+    plot_pairs(rank(runs, "udr-s", **TRAINED), tmp_path / "pairs.png")
     assert (tmp_path / "pairs.png").stat().st_size > 5000
     with pytest.raises(ValueError, match="no similarity matrices"):
         plot_pairs(rank(runs, "elbo", rows=300), tmp_path / "none.png")
+
+
+def test_the_command_prints_the_threshold(runs):
+    words = ["rank", *map(str, runs), "--by", "udr-s", "--rows", "300", "--kl-threshold", "0.001"]
+    found = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert found.exit_code == 0
+    assert "informative: latents with a KL above 0.001 nats" in found.output
 
 
 def test_mistakes(runs, tmp_path):

@@ -10,10 +10,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics._histograms import Binning, Estimator, both_ways, count, information
+from karenina.metrics._histograms import Estimator
 from karenina.metrics._inputs import as_matrix
 from karenina.metrics._neighbours import pair_information
 from karenina.metrics._result import Result
+from karenina.numerics.dependence import mean_over_pairs, pairwise_information, total_correlation, varying
+from karenina.numerics.histograms import Binning
 
 Floats = NDArray[np.float64]
 
@@ -29,13 +31,7 @@ def gaussian_total_correlation(codes: ArrayLike) -> Result:
     >>> bool(gaussian_total_correlation(rows).value < 0.01), float(gaussian_total_correlation(np.hstack([rows, rows])))
     (True, inf)
     """
-    live = _live(codes)
-    if live.shape[1] < 2:
-        return Result(0.0)
-    eigenvalues = np.linalg.eigvalsh(_correlation(live))
-    if eigenvalues[0] <= len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]:
-        return Result(float("inf"))
-    return Result(max(0.0, float(-np.log(eigenvalues).sum() / 2)))
+    return Result(total_correlation(_rows(codes)))
 
 
 def gaussian_wasserstein_correlation(codes: ArrayLike, *, normalised: bool = False) -> Result:
@@ -93,26 +89,19 @@ def mutual_information(
     0.0
     """
     given = _rows(codes)
-    live = np.flatnonzero((given != given[0]).any(axis=0))
-    d = len(live)
-    pairwise = np.full((given.shape[1], given.shape[1]), np.nan)
-    if d < 2:
-        return Result(0.0, details={"pairwise": pairwise})
     if estimator == "knn":
         if neighbours < 1:
             raise ValueError(f"neighbours must be at least 1, got {neighbours!r}")
-        found = np.zeros((d, d))
-        for i in range(d):
-            for j in range(i):
-                found[i, j] = found[j, i] = pair_information(given[:, live[i]], given[:, live[j]], neighbours)
+        pairwise = np.full((given.shape[1], given.shape[1]), np.nan)
+        live = np.flatnonzero(varying(given))
+        for i in live:
+            for j in live[live < i]:
+                pairwise[i, j] = pairwise[j, i] = pair_information(given[:, i], given[:, j], neighbours)
     elif estimator in ("plugin", "miller-madow", "jackknife"):
-        ways = both_ways(given[:, live], bins, binning)
-        found = np.mean([information(count(cells, *ways), estimator) for cells in ways], axis=0)
+        pairwise = pairwise_information(given, bins, binning, estimator)
     else:
         raise ValueError(f"estimator must be plugin, miller-madow, jackknife or knn, got {estimator!r}")
-    np.fill_diagonal(found, np.nan)
-    pairwise[np.ix_(live, live)] = found
-    return Result(float(np.nansum(found) / (d * (d - 1))), details={"pairwise": pairwise})
+    return Result(mean_over_pairs(pairwise), details={"pairwise": pairwise})
 
 
 def _rows(codes: ArrayLike) -> Floats:
@@ -124,13 +113,4 @@ def _rows(codes: ArrayLike) -> Floats:
 
 def _live(codes: ArrayLike) -> Floats:
     given = _rows(codes)
-    return np.ascontiguousarray(given[:, (given != given[0]).any(axis=0)])
-
-
-def _correlation(codes: Floats) -> Floats:
-    """Correlations (d, d) of columns that vary, of any magnitude."""
-    centred = codes / np.abs(codes).max(axis=0)
-    centred -= centred.mean(axis=0)
-    centred /= np.abs(centred).max(axis=0)
-    centred /= np.sqrt((centred**2).sum(axis=0))
-    return centred.T @ centred
+    return np.ascontiguousarray(given[:, varying(given)])

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina._informative import near_threshold
+from karenina.numerics.medians import least_for_interval
 from karenina.report.material import Material
 from karenina.studies._bootstrap import spearman
 
@@ -13,6 +15,7 @@ CHECKS = ("mig", "dci_boosted modularity", "dci_forest modularity", "dci_lasso m
 MOST_CHECKS = 4
 # What a reader of a study without labels asks for first, after the ranking.
 LABEL_FREE = ("reconstruction", "kl", "informative_latents")
+_LEAST = least_for_interval()
 
 
 @dataclass(frozen=True)
@@ -108,18 +111,20 @@ def _how_sure(
 ) -> str:
     runs = material.about["run"].to_numpy()[rows]
     partners = material.intervals.get(chosen.run, (np.nan, np.nan, 0))[2]
+    a2a = (material.ranked_by or "").endswith("a2a")
+    compared = f"{partners} other {'model' if a2a else 'seed'}{'' if partners == 1 else 's'}"
+    compared += "" if a2a else " of its setting"
     sentences = []
     if np.isfinite(chosen.low):
         reach = sum(material.intervals.get(str(runs[i]), (0, -np.inf, 0))[1] >= chosen.low for i in order[1:])
-        compared = f"{partners} other {'seed' if partners == 1 else 'seeds'} of its setting"
         sentences.append(
-            f"Compared with {compared}, its UDR lies in [{chosen.low:.2f}, {chosen.high:.2f}] (95 % bootstrap); "
+            f"Compared with {compared}, its UDR lies in [{chosen.low:.2f}, {chosen.high:.2f}] (95 %); "
             f"the intervals of {reach} of the other {len(order) - 1} models reach into it."
         )
-    elif len(order) > 1:
-        sentences.append("Too few partners for an interval: more seeds a setting would say how sure this is.")
-    if partners and partners < 5:
-        sentences.append(f"With {partners} partners an interval is rough; the paper finds 5 or more to be decent.")
+    elif partners:
+        sentences.append(f"It was compared with {compared}; an interval that covers in 95 % needs {_LEAST}.")
+    near = near_threshold((material.codes(str(run))[1] for run in runs), material.kl_threshold)
+    sentences += [f"{near}."] if near else []
     share = _explained(values[order], material.about["setting"].to_numpy()[rows][order])
     if np.isfinite(share):
         sentences.append(

@@ -12,7 +12,7 @@ from karenina.report.material import read_study
 from karenina.report.page import write
 
 # Blobs are 16x16 images whose factors differ in how much they change the picture, so that VAEs separate them in 6,000
-# steps. In so short a run half-dead latents keep a KL of some hundredths, hence the threshold.
+# steps.
 PLAN = """
 name = "beta-VAE on blobs"
 data = "blobs"
@@ -28,7 +28,6 @@ metrics = ["mig", "mig_sup", "modularity", "sap", "dci_lasso", "dci_forest", "z_
 
 [selection]
 udr = ["lasso", "spearman"]
-kl_threshold = 0.1
 """
 
 

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from karenina.studies._bootstrap import median_bounds
+from karenina._informative import INFORMATIVE_KL
+from karenina.numerics.medians import medians
 from karenina.studies._scores import Scores, scores
-from karenina.studies.evaluate import INFORMATIVE_KL
-from karenina.studies.plan import canonical
+from karenina.studies.plan import Selection, canonical
 
 # A study computes UDR when it is complete; until then the report does, for up to this many models.
 MOST_RANKED_HERE = 300
@@ -103,8 +103,6 @@ class Material:
     @cached_property
     def informative(self) -> NDArray[np.int64]:
         """How many latents of each run are informative, in the order of `about`."""
-        if self.kl_threshold == INFORMATIVE_KL:
-            return np.nan_to_num(self.score("informative_latents")).astype(int)
         return np.array([int((self.codes(run)[1] > self.kl_threshold).sum()) for run in self.about["run"]])
 
     def score(self, name: str) -> NDArray[np.float64]:
@@ -115,12 +113,14 @@ class Material:
 
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float, int]]:
-        """run -> bounds of its UDR when its partners are resampled, and the number of partners."""
+        """run -> bounds of its UDR, NaN with too few partners, and the number of partners."""
         if self.pairs is None or self.ranked_by != f"udr_{self.versions[0]}":
             return {}
-        groups = {str(run): np.sort(part.dropna().to_numpy()) for run, part in self.pairs.groupby("target")["value"]}
-        bounds = median_bounds(list(groups.values()))
-        return {run: (float(a), float(b), len(g)) for (run, g), (a, b) in zip(groups.items(), bounds)}
+        known = self.pairs.dropna(subset="value").sort_values("target", kind="stable")
+        runs, counts = np.unique(known["target"].astype(str), return_counts=True)
+        start = np.concatenate([[0], np.cumsum(counts)])
+        _, bounds = medians(start, known["value"].to_numpy())
+        return {str(run): (float(a), float(b), int(n)) for run, (a, b), n in zip(runs, bounds, counts)}
 
     def extra(self, name: str) -> pd.DataFrame | None:
         """Another table of the study, such as its pairs; None where there is none."""
@@ -210,7 +210,7 @@ def read_study(path: Path) -> Material:
     found = read_parquet(pairs).to_pandas() if pairs.exists() else None
     ranked = frame["metric"].isin([f"udr_{version}" for version in plan.selection.udr]).any()
     if not ranked and len(status.done) <= MOST_RANKED_HERE and plan.selection.udr:
-        frame, found = _with_udr(frame, codes, plan.selection.udr[0], plan.selection.kl_threshold)
+        frame, found = _with_udr(frame, codes, plan.selection.udr[0], plan.selection)
     where = shlex.quote(str(path))
     return Material(
         plan.name,
@@ -263,7 +263,7 @@ def read_runs(
     def codes(name: str) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         return found[name].codes, found[name].kl
 
-    frame, pairs = _with_udr(frame, codes)
+    frame, pairs = _with_udr(frame, codes, "lasso", Selection())
 
     def read_inputs(name: str) -> Inputs:
         found = datas[name]
@@ -314,29 +314,23 @@ def _of_run(name: str, config: Any, parameter: str) -> tuple[Any, ...]:
 def _with_udr(
     frame: pd.DataFrame,
     codes: Callable[[str], tuple[NDArray[np.float32], NDArray[np.float64]]],
-    version: str = "lasso",
-    kl_threshold: float = INFORMATIVE_KL,
+    version: str,
+    selection: Selection,
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """UDR for each data set that has two seeds of a setting."""
-    from karenina.selection import udr
+    """UDR for each data set of which models have partners."""
+    from karenina.studies.together import has_partners, udr_version
 
     about = frame.drop_duplicates("run")
     extra, pairs = [], []
     for _, part in about.groupby("data", sort=False):
-        if not part["setting"].duplicated().any():
+        if not has_partners(version, part["setting"]):
             continue
         names = list(part["run"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             arrays = [codes(name) for name in names]
-            found = udr(
-                [c for c, _ in arrays],
-                [kl for _, kl in arrays],
-                list(part["setting"]),
-                similarity="lasso" if version.startswith("lasso") else "spearman",
-                all_to_all=version.endswith("a2a"),
-                kl_threshold=kl_threshold,
-            )
+            codes_of, kl_of = [c for c, _ in arrays], [kl for _, kl in arrays]
+            found = udr_version(version, codes_of, kl_of, list(part["setting"]), selection)
         selected = {"metric": f"udr_{version}", "family": "selection", "property": "", "factor": ""}
         extra.append(part.assign(**selected, value=found.scores, std=np.nan))
         targets = np.repeat(np.arange(len(names)), np.diff(found.start))

@@ -221,8 +221,9 @@ def _how(material: Material) -> list[str]:
     texts.append(
         f"UDR ({material.ranked_by or 'not computed'}) is the median similarity of a model's latents to those of its "
         "partners on the same images (Duan et al., 2020); a latent is informative when its KL from the prior exceeds "
-        f"{material.kl_threshold:g} nats. Intervals are 95 % bootstrap percentiles. Traversals move one latent over "
-        f"[-2, 2]{bounded} and keep the others where an image put them."
+        f"{material.kl_threshold:g} nats. Intervals are 95 %: of UDR, from order statistics of the partners; of all "
+        f"else, bootstrap percentiles. Traversals move one latent over [-2, 2]{bounded} and keep the others where an "
+        "image put them."
     )
     return texts
 

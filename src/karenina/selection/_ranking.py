@@ -1,4 +1,4 @@
-"""What UDR returns, and the confidence interval of a median over partners."""
+"""What UDR returns."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina._informative import INFORMATIVE_KL
 from karenina.selection._inputs import Floats, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_RESAMPLES = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """Scores of M models, higher is better; NaN for a model that could not be compared.
 
-    scores (M,). interval (M, 2): bounds of each score when partners are resampled; NaN with fewer than two partners.
-    informative (M,): number of informative latents. groups: the label of each model. matrices: similarity matrix
-    (L_i, L_j) of each (target i, source j), if kept. Pairs are stored by target: partners of model i are
-    sources[start[i]:start[i + 1]], and values there are UDR_ij.
+    scores (M,). interval (M, 2): of the median over all partners that a model could have had, see
+    `karenina.numerics.medians`; NaN with fewer partners than that needs, 6 at 95 %. informative (M,): number of
+    latents with a KL above `kl_threshold`. groups: the label of each model. matrices: |R| (L_i, L_j) of each (target i,
+    source j), if kept. Pairs are stored by target: partners of model i are sources[start[i]:start[i + 1]], and values
+    there are UDR_ij.
     """
 
     scores: Floats
@@ -34,6 +34,7 @@ class Ranking:
     sources: NDArray[np.int32]
     values: Floats
     matrices: Mapping[tuple[int, int], Floats] | None = None
+    kl_threshold: float = INFORMATIVE_KL
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -82,30 +83,5 @@ class Ranking:
         return table.iloc[self.order].reset_index(drop=True)
 
     def __str__(self) -> str:
-        return self.frame.to_string(float_format="{:.3f}".format)
-
-
-def interval_of_medians(
-    start: Ints, values: Floats, confidence: float, seed: int | np.random.Generator = 0
-) -> tuple[Floats, Floats]:
-    """Median of each run values[start[i]:start[i + 1]], and its percentile interval when the run is resampled.
-
-    Resampling a sorted run only has to draw which of its places end up in the middle. That depends on the length of the
-    run alone, so it is drawn once per length for all models.
-    """
-    rng = np.random.default_rng(seed)
-    lengths = np.diff(start)
-    medians = np.full(len(lengths), np.nan)
-    bounds = np.full((len(lengths), 2), np.nan)
-    for length in np.unique(lengths[lengths > 0]):
-        runs = np.flatnonzero(lengths == length)
-        low, high = (length - 1) // 2, length // 2
-        drawn = np.sort(rng.integers(length, size=(_RESAMPLES, length)), axis=1)[:, [low, high]]
-        for part in np.array_split(runs, -(-len(runs) * int(length) // 10_000_000) or 1):
-            ordered = np.sort(values[start[part][:, None] + np.arange(length)], axis=1)
-            medians[part] = 0.5 * (ordered[:, low] + ordered[:, high])
-            if length > 1:
-                tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-                resampled = 0.5 * (ordered[:, drawn[:, 0]] + ordered[:, drawn[:, 1]])
-                bounds[part] = np.quantile(resampled, tails, axis=1).T
-    return medians, bounds
+        table = self.frame.to_string(float_format="{:.3f}".format)
+        return f"{table}\ninformative: latents with a KL above {self.kl_threshold:g} nats"

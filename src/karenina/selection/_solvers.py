@@ -190,6 +190,8 @@ def cross_validate(
 def udr_value(R: Floats, target: Bools, source: Bools, filtered: bool) -> float:
     """Equation 2 of a similarity matrix R (L_t, L_s) >= 0; 0 when either model has no informative latent.
 
+    No term counts for more than 1, a latent with a perfect match; so neither does their mean. Lasso weights "roughly
+    lie in [-1, 1]" (A.5), where (max R)^2 / sum R <= max R <= 1; those of nearly collinear latents do not.
     filtered: the released variant. Uninformative rows and columns are left out of the maxima and sums too, and the two
     directions are averaged before they are added.
     """
@@ -206,7 +208,7 @@ def udr_value(R: Floats, target: Bools, source: Bools, filtered: bool) -> float:
                     top = max(top, R[a, b])
                     total += R[a, b]
             if total > 0.0:
-                over_a += top * top / total
+                over_a += min(top * top / total, 1.0)
     over_b = 0.0
     for b in range(B):
         if source[b]:
@@ -216,7 +218,7 @@ def udr_value(R: Floats, target: Bools, source: Bools, filtered: bool) -> float:
                     top = max(top, R[a, b])
                     total += R[a, b]
             if total > 0.0:
-                over_b += top * top / total
+                over_b += min(top * top / total, 1.0)
     if filtered:
         return 0.5 * (over_a / d_a + over_b / d_b)
     return (over_a + over_b) / (d_a + d_b)

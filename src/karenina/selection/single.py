@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial import cKDTree
 
+from karenina._informative import INFORMATIVE_KL
+from karenina.numerics import dependence
 from karenina.selection._inputs import Floats
 
 
@@ -120,31 +122,18 @@ def active_units(codes: ArrayLike, threshold: float = 0.01) -> int:
 def total_correlation(codes: ArrayLike) -> float:
     """Total correlation (n, L) -> nats if the codes were Gaussian: 1/2 (sum log C_ll - log det C). 0 when independent.
 
-    Latents without variance are left out; infinite when one is a linear function of others.
+    Latents without variance are left out; infinite when one is a linear function of others. The same number as
+    `karenina.metrics.gaussian_total_correlation`.
     """
-    z = _two_dimensional(codes)
-    covariance = np.atleast_2d(np.cov(z[:, z.std(axis=0) > 0], rowvar=False))
-    if covariance.size == 0:
-        return 0.0
-    scale = np.sqrt(np.diag(covariance))
-    sign, logdet = np.linalg.slogdet(covariance / np.outer(scale, scale))
-    return float(max(-0.5 * logdet, 0.0)) if sign > 0 else float("inf")
+    return dependence.total_correlation(_two_dimensional(codes))
 
 
 def mean_pairwise_mi(codes: ArrayLike, bins: int = 20) -> float:
-    """Mean mutual information (nats) between two latents, each cut into equal-width bins. Lower: less redundant."""
-    z = _two_dimensional(codes)
-    latents = z.shape[1]
-    low, high = z.min(axis=0), z.max(axis=0)
-    width = np.where(high > low, high - low, 1.0)
-    cells = np.minimum((bins * (z - low) / width).astype(int), bins - 1)
-    found = []
-    for a in range(latents):
-        for b in range(a):
-            joint = np.bincount(cells[:, a] * bins + cells[:, b], minlength=bins * bins).reshape(bins, bins) / len(z)
-            apart = np.outer(joint.sum(axis=1), joint.sum(axis=0))
-            found.append(float((joint[joint > 0] * np.log(joint[joint > 0] / apart[joint > 0])).sum()))
-    return float(np.mean(found)) if found else 0.0
+    """Mean mutual information (nats) between two latents, each cut into equal-width bins. Lower: less redundant.
+
+    Latents without variance are left out. The same number as `karenina.metrics.mutual_information`.
+    """
+    return dependence.mean_over_pairs(dependence.pairwise_information(_two_dimensional(codes), bins))
 
 
 def plain_scores(
@@ -153,7 +142,7 @@ def plain_scores(
     codes: ArrayLike,
     log_variances: ArrayLike | None = None,
     *,
-    kl_threshold: float = 0.01,
+    kl_threshold: float = INFORMATIVE_KL,
     seed: int | np.random.Generator = 0,
 ) -> dict[str, float]:
     """What people look at first. All are oriented as their names say; only `elbo` is better when higher.

@@ -8,9 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina._informative import INFORMATIVE_KL, near_threshold
+from karenina.numerics.medians import medians
 from karenina.selection._blocks import Panel, blocks, panel
 from karenina.selection._inputs import Bools, Codes, Floats, Ints, check_codes, check_groups, check_kl
-from karenina.selection._ranking import Ranking, interval_of_medians
+from karenina.selection._ranking import Ranking
 from karenina.selection.shards import Tile, plan, run, tile_size
 
 _CORRELATION, _LASSO, _MULTITASK, _MULTITASK_CV = range(4)
@@ -27,11 +29,12 @@ def udr(
     *,
     similarity: Literal["lasso", "spearman"] = "lasso",
     preset: Literal["paper", "dlib"] = "paper",
+    uninformative: Literal["zero", "keep"] = "zero",
     partners: int | None = None,
     all_to_all: bool = False,
     n: int | None = None,
     seed: int | np.random.Generator = 0,
-    kl_threshold: float = 0.01,
+    kl_threshold: float = INFORMATIVE_KL,
     alpha: float | None = None,
     confidence: float = 0.95,
     matrices: bool = False,
@@ -44,16 +47,19 @@ def udr(
     codes: mean codes of M models on the same n inputs in the same order: M arrays (n, L_i), one array (M, n, L), or a
         memory-mapped one, which is read a few models at a time. Numbers of latents may differ.
     kl: KL from the prior of each latent, mean over the inputs: M rows (L_i,). Latents above `kl_threshold` are
-        informative; a model without any scores 0 and is no one's partner. The others are set to 0: the mean code of a
-        dead latent is a faint copy of live ones, and brought to variance 1 it would pass for one of them.
+        informative; a model without any scores 0 and is no one's partner.
     groups: M labels. Partners share the label: the setting, when models differ in their seed. None, or all_to_all=True:
         any other model is a partner.
     similarity: "lasso" (UDR_L), multi-task lasso with alpha chosen by 5-fold cross-validation, or at the fixed `alpha`;
         "spearman" (UDR_S), absolute rank correlation. The paper used 10,000 rows for the first, 1,000 for the second.
     preset: "dlib" repeats disentanglement_lib: a plain lasso per latent with alpha 0.1, uninformative latents left out
         of the counts too, and the mean over each model's latents before the mean of the two models.
+    uninformative: "zero" sets those latents to 0, as the authors' release does: the mean code of a dead latent is a
+        faint copy of live ones, and brought to variance 1 it passes for one of them. "keep" leaves them, the letter of
+        equation 2, in which they only have no term of their own.
     partners: how many partners each model gets, drawn without replacement; None for all.
     n: use this many of the rows, drawn at random; None for all. Folds are contiguous: give rows in random order.
+    confidence: of the intervals, which need 6 partners at 0.95, 5 at 0.93, 4 at 0.87.
     matrices: keep the similarity matrix of every pair, too, in `.matrices`.
     workers, ray, progress: see `karenina.selection.shards.run`; they do not change the result.
 
@@ -68,6 +74,8 @@ def udr(
     (True, True)
     """
     _check_options(similarity, preset, partners, kl_threshold, alpha, confidence)
+    if uninformative not in ("zero", "keep") or (uninformative == "keep" and preset == "dlib"):
+        raise ValueError(f'uninformative must be "zero", or "keep" with preset="paper"; got {uninformative!r}')
     method = _method(similarity, preset, alpha)
     draw_rows, draw_partners = np.random.default_rng(seed).spawn(2)
     checked = check_codes(codes, n, draw_rows, 2 * _FOLDS if method == _MULTITASK_CV else 3)
@@ -75,13 +83,12 @@ def udr(
     counts = np.array([int(mask.sum()) for mask in informative])
     labels = check_groups(groups, len(checked), "model")
     pools = [members for _, members in (check_groups(None, len(checked), "model") if all_to_all else labels)]
+    if max(len(pool) for pool in pools) < 2:
+        raise ValueError("no model has a partner: no group has two models. Use all_to_all=True or fewer groups")
     pools = [pool[counts[pool] > 0] for pool in pools]
-    if max(len(pool) for pool in pools) < 2 <= int((counts > 0).sum()):
-        raise ValueError("no model has a partner: no group has two usable models. Use all_to_all=True or fewer groups")
 
-    work = Similarities(
-        checked, informative, method, preset == "dlib", alpha if alpha is not None else _DLIB_ALPHA, matrices
-    )
+    fixed = alpha if alpha is not None else _DLIB_ALPHA
+    work = Similarities(checked, informative, method, preset == "dlib", fixed, matrices, uninformative == "keep")
     size = tile_size(checked.n, int(checked.sizes.max()))
     tiles = plan([pool for pool in pools if len(pool) > 1], partners, draw_partners, size)
     start, sources, values, kept, unsolved = _gather(run(work, tiles, workers, ray, progress), tiles, checked.sizes)
@@ -89,7 +96,7 @@ def udr(
         warnings.warn(
             f"{unsolved} lasso fits did not converge: latents are nearly collinear", UserWarning, stacklevel=2
         )
-    scores, interval = interval_of_medians(start, values, confidence, seed=draw_partners)
+    scores, interval = medians(start, values, confidence)
     scores[counts == 0] = 0.0
     lonely = np.flatnonzero(np.isnan(scores))
     if len(lonely):
@@ -99,11 +106,15 @@ def udr(
             UserWarning,
             stacklevel=2,
         )
+    near = near_threshold((np.asarray(row, float) for row in kl), kl_threshold)
+    if near:
+        warnings.warn(near, UserWarning, stacklevel=2)
     names = np.empty(len(checked), object)
     for label, members in labels:
         for model in members:
             names[model] = label
-    return Ranking(scores, interval, counts, tuple(names), start, sources, values, kept if matrices else None)
+    kept_matrices = kept if matrices else None
+    return Ranking(scores, interval, counts, tuple(names), start, sources, values, kept_matrices, kl_threshold)
 
 
 def similarity_matrix(
@@ -166,6 +177,7 @@ class Similarities:
     filtered: bool
     alpha: float
     matrices: bool
+    keep: bool = False
     # The last panel of rows: consecutive tiles share it.
     last: dict[bytes, Panel] = field(default_factory=dict, repr=False, compare=False)
 
@@ -230,7 +242,7 @@ class Similarities:
 
     def _prepare(self, models: Ints) -> Panel:
         ranks, exact = self.method == _CORRELATION, self.method == _MULTITASK_CV  # folds gain nothing from less
-        return panel(self.codes, models, ranks=ranks, keep=self.informative, exact=exact)
+        return panel(self.codes, models, ranks=ranks, keep=None if self.keep else self.informative, exact=exact)
 
     def _panel(self, models: Ints) -> Panel:
         key = models.tobytes()

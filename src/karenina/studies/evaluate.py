@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina._informative import INFORMATIVE_KL
 from karenina.metrics import scoring
 from karenina.metrics.label_free import (
     gaussian_total_correlation,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 # A grid of at most this many images is encoded whole, and interventions are drawn from all of it.
 WHOLE_GRID = 20_000
-INFORMATIVE_KL = 0.01  # Duan et al. (2020), A.5: a latent is informative when its KL exceeds this
 
 
 @dataclass(frozen=True, eq=False)

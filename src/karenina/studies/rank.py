@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._files import atomic
+from karenina._informative import INFORMATIVE_KL
 from karenina.studies.evaluate import Evaluation, data_of, evaluate
+from karenina.studies.plan import Selection
+from karenina.studies.together import udr_version
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,12 +23,7 @@ if TYPE_CHECKING:
     from karenina.data import DataSet
     from karenina.training import Run
 
-UDR = {
-    "udr": {"similarity": "lasso"},
-    "udr-s": {"similarity": "spearman"},
-    "udr-a2a": {"similarity": "lasso", "all_to_all": True},
-    "udr-s-a2a": {"similarity": "spearman", "all_to_all": True},
-}
+UDR = {"udr": "lasso", "udr-s": "spearman", "udr-a2a": "lasso_a2a", "udr-s-a2a": "spearman_a2a"}
 # Scores of one model; those after a minus sign are better when small.
 SINGLE = {
     "elbo": "elbo",
@@ -42,12 +40,14 @@ WAYS = (*UDR, "dynamics", "orthogonality", "support", *SINGLE)
 class RunRanking:
     """Runs from best to worst. frame: rank, run, setting, seed, score, low, high, informative. by: how.
 
+    informative: the number of latents whose KL from the prior is above `kl_threshold` nats.
     best_per_informative: number of informative latents -> the best run that has it, since UDR does not reward
     finding more factors. similarity: (best pair, worst pair) of runs with their matrices, for UDR.
     """
 
     frame: "pd.DataFrame"
     by: str
+    kl_threshold: float
     best_per_informative: dict[int, str]
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
 
@@ -65,7 +65,7 @@ def rank(
     *,
     rows: int = 5_000,
     seed: int = 0,
-    kl_threshold: float = 0.01,
+    kl_threshold: float = INFORMATIVE_KL,
     data: "DataSet | str | os.PathLike[str] | None" = None,
     data_dir: str | os.PathLike[str] | None = None,
     evaluations: Sequence[Evaluation] | None = None,
@@ -74,8 +74,8 @@ def rank(
     """Rank runs (or their directories) of one data set. by: one of `WAYS`; higher scores are better in all of them.
 
     Every run encodes the same `rows` images. UDR compares runs that differ only by their seed ("udr", "udr-s": to
-    choose a setting) or all runs ("udr-a2a", "udr-s-a2a": to choose a model). data: what the runs were trained on, if
-    it is your own: the data set, or where it is.
+    choose a setting) or all runs ("udr-a2a", "udr-s-a2a": to choose a model), as studies do. data: what the runs were
+    trained on, if it is your own: the data set, or where it is.
     """
     import pandas as pd
 
@@ -95,10 +95,9 @@ def rank(
     interval = np.full((len(opened), 2), np.nan)
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
     if by in UDR:
-        from karenina.selection import udr
-
         codes, kl = [e.codes for e in evaluations], [e.kl for e in evaluations]
-        found = udr(codes, kl, settings, seed=seed, kl_threshold=kl_threshold, matrices=True, **UDR[by])  # type: ignore[arg-type]
+        chosen = Selection(kl_threshold=kl_threshold)
+        found = udr_version(UDR[by], codes, kl, settings, chosen, seed=seed, matrices=True)
         scores, interval = found.scores, found.interval
         pairs = _extreme_pairs(found, names)
     elif by == "dynamics":
@@ -126,7 +125,7 @@ def rank(
     for row in table.itertuples():
         if row.informative > 0 and np.isfinite(row.score):
             best.setdefault(int(row.informative), str(row.run))
-    return RunRanking(table, by, dict(sorted(best.items())), pairs)
+    return RunRanking(table, by, kl_threshold, dict(sorted(best.items())), pairs)
 
 
 def _open_all(runs: "Sequence[Run | str | os.PathLike[str]]") -> "tuple[list[Run], list[str]]":

@@ -8,14 +8,18 @@ dynamics.parquet  data, setting, seeds, draw, runs, value: the dynamics score fr
 import json
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from karenina.studies.folder import Folder, exclusive
-from karenina.studies.plan import Plan, Point
+from karenina.studies.plan import Plan, Point, Selection
 from karenina.studies.table import read_parquet, write_parquet
+
+if TYPE_CHECKING:
+    from karenina.selection import Ranking
 
 _DRAWS = 5  # of a number of seeds that is less than all
 
@@ -45,37 +49,57 @@ def score_together(folder: Folder, plan: Plan, workers: int = 1) -> None:
                 write_parquet(folder.path / f"{name}.parquet", table)
 
 
+def has_partners(version: str, settings: Sequence[str]) -> bool:
+    """Whether UDR can compare models of these settings: two of one setting, or (a2a) any two."""
+    return len(settings) > 1 and (version.endswith("a2a") or len(set(settings)) < len(settings))
+
+
+def udr_version(
+    version: str,
+    codes: Sequence[NDArray[Any]],
+    kl: Sequence[NDArray[Any]],
+    settings: Sequence[str],
+    selection: Selection,
+    **options: Any,
+) -> "Ranking":
+    """One of plan.UDR_VERSIONS of the models of a data set, the same for tables, `rank` and reports.
+
+    Partners of a model are the other models of its setting or, "a2a", all other models of the data set, whatever their
+    method; at most `selection.partners` of them. Duan et al. (2020), section 4 and A.7.
+    """
+    from karenina.selection import udr
+
+    lasso = version.startswith("lasso")
+    return udr(
+        codes,
+        kl,
+        settings,
+        similarity="lasso" if lasso else "spearman",
+        all_to_all=version.endswith("a2a"),
+        partners=selection.partners,
+        n=None if lasso else min(selection.spearman_rows, len(codes[0])),
+        kl_threshold=selection.kl_threshold,
+        **options,
+    )
+
+
 def _udr(
     folder: Folder, plan: Plan, points: Sequence[Point], workers: int, rows: dict[str, list[Any]], pairs: dict[str, Any]
 ) -> None:
-    """UDR within a setting, and among all models of a method (A2A). Duan et al. (2020), section 4.1."""
-    from karenina.selection import udr
-
-    if len(points) < 2:
-        return
     codes = [np.load(folder.run(point.hash) / "codes.npy", mmap_mode="r") for point in points]
     kl = [np.load(folder.run(point.hash) / "kl.npy") for point in points]
     for version in plan.selection.udr:
-        lasso, a2a = version.startswith("lasso"), version.endswith("a2a")
-        groups = [point.method if a2a else point.setting for point in points]
-        if len(set(groups)) == len(groups):
-            continue  # one seed a setting: no model has a partner
+        settings = [point.setting for point in points]
+        if not has_partners(version, settings):
+            continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # NaN says which models have no partner
-            ranking = udr(
-                codes,
-                kl,
-                groups,
-                similarity="lasso" if lasso else "spearman",
-                partners=plan.selection.partners,
-                n=None if lasso else min(plan.selection.spearman_rows, len(codes[0])),
-                kl_threshold=plan.selection.kl_threshold,
-                workers=workers if len(points) > 100 else 1,
-            )
+            busy = workers if len(points) > 100 else 1
+            ranking = udr_version(version, codes, kl, settings, plan.selection, workers=busy)
         rows["run"] += [point.hash for point in points]
         rows["metric"] += [f"udr_{version}"] * len(points)
         rows["value"] += ranking.scores.tolist()
-        if not a2a and version == plan.selection.udr[0]:
+        if not version.endswith("a2a") and version == plan.selection.udr[0]:
             targets = np.repeat(np.arange(len(points)), np.diff(ranking.start))
             pairs["data"] += [points[0].data] * len(targets)
             pairs["target"] += [points[int(i)].hash for i in targets]
@@ -123,5 +147,5 @@ def _score_settings(folder: Folder, chosen: dict[str, list[Point]]) -> dict[str,
     found = {}
     for setting, members in chosen.items():  # one at a time: the traces of one setting are some 100 MB
         traces = [np.load(folder.run(point.hash) / "trace.npy") for point in members]
-        found[setting] = float(dynamics(traces, permutations=0).scores[0])
+        found[setting] = float(dynamics(traces).scores[0])
     return found

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina._files import atomic
+from karenina._informative import INFORMATIVE_KL
 
 if TYPE_CHECKING:
     from karenina.training.run import Run
-
-INFORMATIVE_KL = 0.01
 
 
 def prior_span(run: "Run", deviations: float = 2.0) -> float:
@@ -28,7 +27,7 @@ class Traversal:
     """Images when one latent moves and the others stay: as in figures 3, 9 to 17 of Duan et al. 2020.
 
     images: (L, steps, c, h, w) in [0, 1], latents in the order of `order`, the largest KL first. values: (L, steps), to
-    which the moved latent was set. kl: (L,) in the same order. informative: (L,) bool, KL > 0.01.
+    which the moved latent was set. kl: (L,) in the same order. informative: (L,) bool.
     """
 
     images: NDArray[np.float32]

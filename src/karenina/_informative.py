@@ -1,0 +1,21 @@
+"""When a latent counts as informative: one rule for rankings, studies, pictures and pages."""
+
+from collections.abc import Iterable
+
+# Nats of KL from the prior, mean over the inputs. Duan et al. (2020), equation 3, have 0.01, "somewhat arbitrarily"
+# for runs whose latents are far above or far below; benchmarks/informative_latents.py finds this on shorter ones.
+INFORMATIVE_KL = 0.1
+
+
+def near_threshold(kl: Iterable[Iterable[float]], threshold: float) -> str:
+    """What to tell a reader when latents of some models (rows of KLs) lie within a factor of 2 of the threshold, or "".
+
+    >>> near_threshold([[2.0, 0.3, 0.01], [2.0, 0.15, 0.06]], 0.1)
+    '2 latents of 1 of the 2 models have a KL near kl_threshold=0.1 (0.05 to 0.2): see whether these rank the same'
+    """
+    near = [sum(threshold / 2 < float(value) < 2 * threshold for value in row) for row in kl]
+    if not any(near):
+        return ""
+    which = f"{sum(near)} latents of {sum(n > 0 for n in near)} of the {len(near)} models"
+    limits = f"{threshold / 2:g} to {2 * threshold:g}"
+    return f"{which} have a KL near kl_threshold={threshold:g} ({limits}): see whether these rank the same"

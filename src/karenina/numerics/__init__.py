@@ -1,0 +1,1 @@
+"""Arrays to arrays, for every folder above: histograms, dependence between columns, intervals of medians."""
