@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,17 @@ def test_a_plan_measures_time_and_disk(tmp_path, smoke):
     assert "with 2 workers" in said
     assert "disk: about 3." in said  # 8 models of 400 kB
     assert sorted(tmp_path.iterdir()) == [file]
+
+
+def test_a_plan_measures_scoring_as_the_study_would_score(smoke, monkeypatch):
+    """All settings of [evaluation], among them the tasks, which cost most."""
+    from karenina.studies import estimate, evaluate
+
+    asked = {}
+    monkeypatch.setattr(evaluate, "evaluate", lambda run, data, **given: asked.update(given))
+    scoring = replace(smoke.evaluation, tasks=True, repeats=3, rows=77)
+    estimate.estimate(replace(smoke, evaluation=scoring, methods=smoke.methods[:1]))
+    assert asked == asdict(scoring)
 
 
 def test_a_plan_can_be_written_as_a_file(tmp_path):
