@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from karenina._files import atomic
+from karenina._files import atomic, sweep
 from karenina._version import __version__
 from karenina.report.answer import Answer, answers
 from karenina.report.details import details, priority
@@ -86,6 +86,8 @@ def show(
 def write(material: Material, out: Path, progress: Say | None = None, *, figures: bool = True) -> Path:
     """Write out/index.html and out/figures/."""
     say: Say = progress or (lambda text: None)
+    for folder in (out, out / "figures"):
+        sweep(folder)
     found: list[Answer] = []
     shown: dict[str, dict[str, Any]] = {}
     if len(material.frame):

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from karenina._files import leftovers
+from karenina._files import leftovers, sweep
 from karenina.data import DataSet, TableDataSet, load
 from karenina.models import fast
 from karenina.models.objectives import Objective
@@ -108,8 +108,7 @@ def train(
     with _alone(path):
         config = _as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
         done = _look_back(path, config)
-        for leftover in leftovers(path):
-            leftover.unlink()
+        sweep(path)
         return done or _train(data, config, described, where, path, checkpoint_seconds, progress)
 
 
