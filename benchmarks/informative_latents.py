@@ -19,33 +19,17 @@ import torch
 from numpy.typing import NDArray
 from pages import markdown, write_part
 from scipy.stats import spearmanr
-from torch import nn
 
 from karenina.data import DataSet, load
-from karenina.models.networks import NETWORKS, Flatten, Network, Unflatten
 from karenina.selection import udr
 from karenina.studies.evaluate import evaluate
 from karenina.training import train
 
 SEEDS = range(6)
 STRENGTHS = {"blobs": (0.25, 1, 4, 8, 16, 24), "dsprites16": (1, 4, 16, 32, 64)}
-OPTIONS = {
-    "blobs": {"latents": 8, "steps": 6000, "network": "mlp"},
-    "dsprites16": {"latents": 10, "steps": 10_000, "network": "mlp256"},
-}
+LATENTS = {"blobs": 8, "dsprites16": 10}
+STEPS = 6000
 ROWS = 5000
-
-
-def _mlp256(shape: tuple[int, int, int], latents: int, outputs: int, norm: object) -> tuple:
-    pixels = int(np.prod(shape))
-    head = nn.Sequential(nn.Linear(pixels, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, outputs))
-    up = nn.Sequential(
-        nn.Linear(latents, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, pixels), Unflatten(shape)
-    )
-    return Flatten(), head, up
-
-
-NETWORKS["mlp256"] = Network(_mlp256, None, learning_rate=1e-3)
 
 
 @cache
@@ -72,7 +56,8 @@ def measure(folder: Path) -> None:
                 file = folder / f"{name}-{strength:g}-{seed}.npz"
                 if file.exists():
                     continue
-                run = train(data, "beta_vae", beta=strength, seed=seed, out=file.with_suffix(""), **OPTIONS[name])
+                options = {"beta": strength, "latents": LATENTS[name], "steps": STEPS, "network": "mlp"}
+                run = train(data, "beta_vae", seed=seed, out=file.with_suffix(""), **options)
                 found = evaluate(run, data, metrics=["mig", "dci_boosted"], rows=ROWS)
                 assert found.table is not None
                 dci = found.table["dci_boosted"]

@@ -1,6 +1,6 @@
 import pytest
 
-from karenina._files import atomic
+from karenina._files import atomic, sweep
 
 
 def test_atomic_replaces_on_success(tmp_path):
@@ -25,4 +25,38 @@ def test_atomic_keeps_the_old_file_on_failure(tmp_path, error):
     with pytest.raises(type(error)):
         write_half()
     assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_sweeping_takes_what_nobody_writes_and_nothing_else(tmp_path):
+    dead = tmp_path / ".a.txt.abcd1234.part.txt"
+    others = [tmp_path / name for name in ("a.txt", ".hidden", ".a.part", "a.txt.part")]
+    for path in (dead, *others):
+        path.touch()
+    with atomic(tmp_path / "b.txt") as part:
+        sweep(tmp_path)
+        assert part.exists()
+        part.write_text("whole")
+    assert not dead.exists()
+    assert all(path.exists() for path in others)
+    assert (tmp_path / "b.txt").read_text() == "whole"
+    sweep(tmp_path / "nowhere")
+
+
+def test_a_file_that_is_swept_before_it_is_locked_is_begun_again(tmp_path, monkeypatch):
+    from karenina import _files
+
+    make, made = _files.tempfile.mkstemp, []
+
+    def swept(**options):
+        handle, name = make(**options)
+        made.append(name)
+        if len(made) == 1:
+            sweep(tmp_path)
+        return handle, name
+
+    monkeypatch.setattr(_files.tempfile, "mkstemp", swept)
+    with atomic(tmp_path / "a.txt") as part:
+        part.write_text("whole")
+    assert len(made) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]

@@ -96,18 +96,21 @@ def run(
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Train and score all models of a study. Stop it at any time; the same command goes on."""
+    """Train and score all models of a study. Stop it at any time; the same command resumes it.
+
+    The exit code is 1 if models failed.
+    """
     from karenina.studies.folder import Folder
     from karenina.studies.runner import run as run_study
 
-    found = _find(what, scale, seeds, data_dir)
+    found, part = _find(what, scale, seeds, data_dir), _shard(shard)
     if out is None:
         out = Path(what) if Path(what).is_dir() else Path(Path(what).stem if scale is None else f"{what}-{scale}")
     print(f"{found.name}: {len(found.points):,} models in {out}", flush=True)
     try:
-        status = run_study(found, out, workers=workers, ray=ray, shard=_shard(shard))
+        status = run_study(found, out, workers=workers, ray=ray, shard=part)
     except KeyboardInterrupt:
-        print(f"stopped; the same command goes on. `karenina study status {out}` says how far it is", flush=True)
+        print(f"stopped; the same command resumes it. `karenina study status {out}` says how far it is", flush=True)
         raise
     left = status.total - len(status.done) - len(status.failed)
     if left:
@@ -115,6 +118,9 @@ def run(
     else:
         print(f"{len(status.done):,} models done; results in {out / 'results.parquet'}")
     _print_failures(Folder(out), status.failed)
+    mine = status.plan.points if part is None else status.plan.points[part[0] - 1 :: part[1]]
+    if {point.hash for point in mine} & set(status.failed):
+        raise typer.Exit(1)
 
 
 @study_app.command()
@@ -124,8 +130,8 @@ def status(
         bool, typer.Option("--check", help="Also read every file of finished runs: is it intact?")
     ] = False,
 ) -> None:
-    """How far a study is, what is running, and what failed."""
-    from karenina.studies.folder import Folder
+    """How far a study is, what is running and in which process, and what failed."""
+    from karenina.studies.folder import Folder, read_claim
 
     folder = Folder(directory)
     found = folder.status()
@@ -136,7 +142,9 @@ def status(
         print(f"{found.stale:,} of these are trained and need to be scored anew: [evaluation] was changed")
     points = {point.hash: point for point in found.plan.points}
     for claim in found.running[:32]:
-        print(f"  running: {points[claim.hash].label}: step {claim.step:,} of {claim.steps:,} on {claim.host}")
+        print(f"  running: {points[claim.hash].label}: {claim.at}, {claim.who}")
+    if (other := read_claim(folder.path, ".together")) is not None:
+        print(f"  running: comparison of the models with one another, {other.who}")
     _print_failures(folder, found.failed)
     if check:
         from karenina.studies.table import damaged

@@ -1,5 +1,6 @@
 """Files that are either the old or the new, never half: write beside, then rename."""
 
+import errno
 import hashlib
 import io
 import os
@@ -12,6 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
+
 
 @contextmanager
 def atomic(path: str | os.PathLike[str], *, older: Path | None = None) -> Iterator[Path]:
@@ -19,14 +25,14 @@ def atomic(path: str | os.PathLike[str], *, older: Path | None = None) -> Iterat
 
     older: keep what was at `path` under this name.
 
-    >>> with atomic("table.csv") as part:      # doctest: +SKIP
-    ...     part.write_text("a,b")
+    >>> with atomic("table.csv") as part:
+    ...     _ = part.write_text("a,b")
+    >>> Path("table.csv").read_text()
+    'a,b'
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=f".part{path.suffix}")
-    os.close(handle)
-    part = Path(name)
+    handle, part = _begin(path)
     try:
         # mkstemp makes the file private; give it the permissions that a plain open() would have given.
         umask = os.umask(0)
@@ -41,6 +47,46 @@ def atomic(path: str | os.PathLike[str], *, older: Path | None = None) -> Iterat
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _begin(path: Path) -> tuple[int | None, Path]:
+    """A temporary file that is locked as long as its handle is open, so that `sweep` leaves it alone."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=f".part{path.suffix}")
+        if fcntl is None:
+            os.close(handle)  # where there are no locks, an open file cannot be renamed either
+            return None, Path(name)
+        if lock(handle) is not False and os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)  # swept before it was locked
+
+
+def lock(handle: int) -> bool | None:
+    """Try to lock an open file: whether this process has it now. None where the file system has no locks."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+    return True
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left in a folder when they were writing; what is being written now stays."""
+    for part in folder.glob(".*.????????.part*"):
+        try:
+            handle = os.open(part, os.O_RDWR)
+        except OSError:
+            continue  # renamed meanwhile, or not ours to remove
+        try:
+            if lock(handle):
+                part.unlink(missing_ok=True)
+        finally:
+            os.close(handle)
 
 
 def leftovers(folder: Path, name: str = "*") -> set[Path]:

@@ -257,8 +257,9 @@ def rank(
         interval = f"{row.low:.3f} .. {row.high:.3f}" if row.low == row.low else "-"
         cells = (row.rank, row.run, row.setting, row.seed, f"{row.score:.3f}", interval, row.informative)
         table.add_row(*map(str, cells))
-    console().print(table)
-    print(f"informative: latents with a KL above {ranking.kl_threshold:g} nats")
+    screen = console()
+    screen.print(table)
+    screen.print(f"informative: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
     for latents, name in ranking.best_per_informative.items():
         print(f"best with {latents} informative latents: {name}")
 

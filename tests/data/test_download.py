@@ -1,17 +1,21 @@
 """Downloads, against a server on this machine that cuts, forgets and lies as asked."""
 
+import contextlib
 import gzip
 import hashlib
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
 import threading
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +28,11 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Server(ThreadingHTTPServer):
-    """files: path -> bytes. cut: bytes after which each of the next `cuts` answers ends. requests: (path, Range)."""
+    """files: path -> bytes. cut: bytes after which each of the next `cuts` answers ends. requests: (path, Range).
+
+    lengths: path -> what is said of the length, None for nothing. drip: paths whose bytes come one by one. endless:
+    paths that never end. gate: after 300,000 bytes every answer waits for it.
+    """
 
     daemon_threads = True
 
@@ -32,6 +40,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.files = {"/file.bin": CONTENT}
         self.cut, self.cuts, self.ranges, self.stall, self.status = 0, 0, True, None, {}
+        self.lengths, self.drip, self.endless, self.gate = {}, set(), set(), None
         self.requests = []
 
     def url(self, path="/file.bin"):
@@ -53,9 +62,24 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         if start:
             self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-        self.send_header("Content-Length", str(len(content) - start))
+        length = server.lengths.get(self.path, str(len(content) - start))
+        if length is not None:
+            self.send_header("Content-Length", length)
         self.end_headers()
         body = content[start:]
+        self.close_connection = True
+        with contextlib.suppress(ConnectionError):
+            if server.gate:
+                self.wfile.write(body[:300_000])
+                server.gate.wait(60)
+                return self.wfile.write(body[300_000:])
+            while self.path in server.endless:
+                self.wfile.write(body)
+            if self.path in server.drip:
+                self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for i in range(len(body)):
+                    self.wfile.write(body[i : i + 1])
+                    time.sleep(0.001)
         if server.cuts:
             server.cuts -= 1
             body = body[: server.cut]
@@ -219,6 +243,198 @@ def test_get_unpacks_and_is_done_once(server, tmp_path, monkeypatch):
     count = len(server.requests)
     assert get("mine", tmp_path) == [tmp_path / "x.mat", tmp_path / "file.bin"]
     assert len(server.requests) == count
+
+
+@pytest.fixture
+def waiting(monkeypatch):
+    """Set when a download says that it waits for another."""
+    said = threading.Event()
+    monkeypatch.setattr(module, "warnings", SimpleNamespace(warn=lambda *args, **kwargs: said.set()))
+    return said
+
+
+def test_of_two_downloads_into_one_folder_the_second_waits_and_takes_what_the_first_got(server, tmp_path, waiting):
+    server.gate, begun = threading.Event(), threading.Event()
+    path = tmp_path / "file.bin"
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(download, [server.url()], path, sha256=SHA256, progress=lambda *step: begun.set())
+        assert begun.wait(30)
+        second = pool.submit(download, [server.url()], path, sha256=SHA256)
+        try:
+            assert waiting.wait(30)
+        finally:
+            server.gate.set()
+        assert first.result() == second.result() == path
+    assert path.read_bytes() == CONTENT
+    assert len(server.requests) == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_when_the_first_of_two_is_killed_the_second_resumes(server, tmp_path, waiting):
+    server.stall = 300_000
+    code = (
+        "import sys; from karenina.data.download import download; "
+        "download([sys.argv[1]], sys.argv[2], progress=lambda *step: print(*step, flush=True))"
+    )
+    path = tmp_path / "file.bin"
+    child = subprocess.Popen([sys.executable, "-c", code, server.url(), str(path)], stdout=subprocess.PIPE)
+    with child, ThreadPoolExecutor() as pool:
+        child.stdout.readline()
+        second = pool.submit(download, [server.url()], path, sha256=SHA256)
+        try:
+            assert waiting.wait(30)
+            server.stall = None
+        finally:
+            os.kill(child.pid, signal.SIGKILL)
+        assert second.result().read_bytes() == CONTENT
+    assert server.requests[1][1].startswith("bytes=")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_many_downloads_into_one_folder(server, tmp_path, waiting):
+    server.cut, server.cuts = 150_000, 4
+    path = tmp_path / "file.bin"
+    with ThreadPoolExecutor(8) as pool:
+        jobs = [pool.submit(download, [server.url()], path, sha256=SHA256, backoff=0) for _ in range(8)]
+        assert [job.result() for job in jobs] == [path] * 8
+    assert path.read_bytes() == CONTENT
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_that_unpack(server, tmp_path, monkeypatch, waiting):
+    server.files["/x.mat.gz"] = gzip.compress(CONTENT)
+    monkeypatch.setitem(SOURCES, "mine", (File("x.mat.gz", (server.url("/x.mat.gz"),), unpack="gunzip"),))
+    server.gate, begun = threading.Event(), threading.Event()
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(get, "mine", tmp_path, lambda *step: begun.set())
+        assert begun.wait(30)
+        second = pool.submit(get, "mine", tmp_path)
+        try:
+            assert waiting.wait(30)
+        finally:
+            server.gate.set()
+        assert first.result() == second.result() == [tmp_path / "x.mat"]
+    assert (tmp_path / "x.mat").read_bytes() == CONTENT
+    assert [path.name for path in tmp_path.iterdir()] == ["x.mat"]
+    assert len(server.requests) == 1
+
+
+def test_without_locks_everybody_has_a_part_of_their_own(server, tmp_path, monkeypatch):
+    def none(*args):
+        raise OSError("no locks here")
+
+    monkeypatch.setattr("fcntl.flock", none)
+    server.gate, begun = threading.Event(), [threading.Event(), threading.Event()]
+    path = tmp_path / "file.bin"
+    with ThreadPoolExecutor() as pool:
+        jobs = [
+            pool.submit(download, [server.url()], path, sha256=SHA256, progress=lambda *step, one=one: one.set())
+            for one in begun
+        ]
+        try:
+            assert all(one.wait(30) for one in begun)
+            assert len(list(tmp_path.iterdir())) == 2
+        finally:
+            server.gate.set()
+        assert [job.result() for job in jobs] == [path, path]
+    assert path.read_bytes() == CONTENT
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_in_place_is_checked_and_kept(server, tmp_path, monkeypatch):
+    files = (
+        File("file.bin", (server.url(),), sha256=SHA256),
+        File("x.mat.gz", (server.url("/x.mat.gz"),), size=20, unpack="gunzip"),
+    )
+    for i, (file, message) in enumerate(zip(files, ("the sha256 is", "it has 5 bytes, expected 20"))):
+        monkeypatch.setitem(SOURCES, "mine", (file,))
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        (folder / file.filename).write_bytes(b"mine!")
+        with pytest.raises(DownloadError, match=f"{file.filename} is there, but {message}"):
+            get("mine", folder)
+        assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [(file.filename, b"mine!")]
+    assert server.requests == []
+
+
+def test_a_damaged_archive_without_a_checksum(server, tmp_path, monkeypatch):
+    packed = gzip.compress(CONTENT)
+    for name, unpack in (("x.mat.gz", "gunzip"), ("cars.tar.gz", "cars")):
+        for content in (packed[:5000], b"hello", packed[:5000] + b"damaged!" + packed[5008:]):
+            server.files[f"/{name}"] = content
+            monkeypatch.setitem(SOURCES, "mine", (File(name, (server.url(f"/{name}"),), unpack=unpack),))
+            with pytest.raises((DownloadError, ValueError), match="is damaged|has no files"):
+                get("mine", tmp_path)
+            for path in tmp_path.iterdir():
+                path.unlink()  # it says which
+
+
+@pytest.mark.parametrize(
+    ("length", "message"),
+    [
+        ("12abc", "gives the length '12abc'"),
+        ("-5", "gives the length '-5'"),
+        ("1e6", "gives the length '1e6'"),
+        ("1048576, 1048576", "gives the length"),
+        ("9" * 5000, "gives the length '9999"),
+        (str(10**16), "has 10,000,000,000,000,000 bytes, expected at most"),
+    ],
+)
+def test_a_server_that_lies_about_the_length_is_left_for_the_next(server, tmp_path, length, message):
+    server.files["/lies.bin"], server.lengths["/lies.bin"] = CONTENT, length
+    with pytest.raises(DownloadError, match=message):
+        download([server.url("/lies.bin")], tmp_path / "file.bin", backoff=0)
+    assert list(tmp_path.iterdir()) == []
+    # What there was before is not lost on it.
+    (tmp_path / "file.bin.part").write_bytes(CONTENT[:1000])
+    server.ranges = True
+    urls = [server.url("/lies.bin"), server.url()]
+    assert download(urls, tmp_path / "file.bin", sha256=SHA256, backoff=0).read_bytes() == CONTENT
+    assert server.requests[-1] == ("/file.bin", "bytes=1000-")
+
+
+def test_a_mirror_too_large_for_the_disk_is_left_for_the_next(server, tmp_path, monkeypatch):
+    server.files["/lies.bin"], server.lengths["/lies.bin"] = CONTENT, str(10**9)
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: SimpleNamespace(free=10**8))
+    urls = [server.url("/lies.bin"), server.url()]
+    assert download(urls, tmp_path / "file.bin", sha256=SHA256).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("known", [{"size": len(CONTENT)}, {"most": 2 * len(CONTENT)}])
+def test_a_body_without_end_is_left_for_the_next(server, tmp_path, known):
+    server.files["/endless.bin"], server.lengths["/endless.bin"] = CONTENT, None
+    server.endless.add("/endless.bin")
+    largest = []
+    urls = [server.url("/endless.bin"), server.url()]
+    path = download(urls, tmp_path / "file.bin", sha256=SHA256, progress=lambda *step: largest.append(step[1]), **known)
+    assert path.read_bytes() == CONTENT
+    assert max(largest) <= next(iter(known.values()))
+
+
+def test_a_body_without_end_does_not_fill_the_disk(server, tmp_path, monkeypatch):
+    server.lengths["/file.bin"] = None
+    server.endless.add("/file.bin")
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: SimpleNamespace(free=10**8))
+    with pytest.raises(DownloadError, match="no room for file.bin.part, which has no end yet"):
+        download([server.url()], tmp_path / "file.bin")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_sends_byte_by_byte_is_stalled(server, tmp_path, monkeypatch):
+    server.files["/slow.bin"] = CONTENT
+    server.drip.add("/slow.bin")
+    clock = iter(range(10**9))  # a second at every look
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None))
+    with pytest.raises(DownloadError, match=r"stalled: \d+ bytes in 61 seconds"):
+        download([server.url("/slow.bin")], tmp_path / "file.bin", retries=2)
+    assert len(server.requests) == 3
+    kept = (tmp_path / "file.bin.part").read_bytes()
+    assert kept
+    assert CONTENT.startswith(kept)
+    urls = [server.url("/slow.bin"), server.url()]
+    assert download(urls, tmp_path / "file.bin", sha256=SHA256, retries=0).read_bytes() == CONTENT
+    path, asked = server.requests[-1]
+    assert (path, asked.startswith("bytes=")) == ("/file.bin", True)
 
 
 def tar(path, names):

@@ -2,13 +2,17 @@
 
 import doctest
 import importlib
+import os
+import shutil
+import socket
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from karenina._cli_study import study_app
-from karenina.studies.folder import Folder
+from karenina.studies.folder import Folder, claim, exclusive
 from karenina.studies.parsing import read
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -41,6 +45,17 @@ def test_a_plan_measures_time_and_disk(tmp_path, smoke):
     assert sorted(tmp_path.iterdir()) == [file]
 
 
+def test_a_plan_measures_scoring_as_the_study_would_score(smoke, monkeypatch):
+    """All settings of [evaluation], among them the tasks, which cost most."""
+    from karenina.studies import estimate, evaluate
+
+    asked = {}
+    monkeypatch.setattr(evaluate, "evaluate", lambda run, data, **given: asked.update(given))
+    scoring = replace(smoke.evaluation, tasks=True, repeats=3, rows=77)
+    estimate.estimate(replace(smoke, evaluation=scoring, methods=smoke.methods[:1]))
+    assert asked == asdict(scoring)
+
+
 def test_a_plan_can_be_written_as_a_file(tmp_path):
     file = tmp_path / "study.toml"
     file.write_text(say("plan", "carbonneau2022", "--scale", "paper", "--toml"))
@@ -66,6 +81,35 @@ def test_status_and_analyse_of_a_finished_study(finished):
     for name in ("agreement", "variance_explained", "udr", "beats_random"):
         assert (finished / "analysis" / f"{name}.csv").exists()
         assert (finished / "analysis" / f"{name}.png").exists()
+
+
+def test_status_shows_the_processes(tmp_path, smoke):
+    folder = Folder(tmp_path / "study")
+    folder.adopt(smoke)
+    first, second = smoke.points[:2]
+    who = f"process {os.getpid()} on {socket.gethostname()}"
+    with claim(folder.path, first.hash) as a, claim(folder.path, second.hash) as b, exclusive(folder.path, "together"):
+        a.progress(3, 40)
+        b.progress(40, 40)
+        said = say("status", folder.path)
+    assert f"running: {first.label}: step 3 of 40, {who}\n" in said
+    assert f"running: {second.label}: scoring, {who}\n" in said
+    assert f"running: comparison of the models with one another, {who}\n" in said
+
+
+@pytest.mark.parametrize(("shard", "code"), [(None, 1), ("1/8", 1), ("2/8", 0)])
+def test_run_exits_1_when_models_of_its_part_failed(tmp_path, smoke, finished, shard, code):
+    folder = Folder(tmp_path / "study")
+    folder.adopt(smoke)
+    for point in smoke.points[1:]:
+        shutil.copytree(finished / "runs" / point.hash, folder.run(point.hash))
+        shutil.copy(finished / "scores" / f"{point.hash}.{smoke.evaluation.hash}.json", folder.path / "scores")
+    folder.fail(smoke.points[0].hash, "ValueError: no such file")
+    words = ["run", str(folder.path), *(["--shard", shard] if shard else [])]
+    found = CliRunner().invoke(study_app, words)
+    assert found.exit_code == code
+    assert "7 models done" in found.output
+    assert "failed: blobs, beta_vae beta=1, 3 latents, seed 0: ValueError: no such file" in found.output
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,15 @@ def test_mistakes_are_named_with_their_line(text, line, message):
     assert message in str(raised.value)
 
 
+def test_as_many_seeds_as_one_likes():
+    """100,000 of them: a check of each against all others would take minutes, at each look at the study."""
+    seeds = 100_000
+    plan = parse(TEXT.replace("= 2", f"= {seeds}"), check=False)
+    assert len(plan.seeds) == seeds
+    with pytest.raises(ValueError, match="seeds has 7 twice"):
+        parse(TEXT.replace("= 2", f"= {[*range(seeds), 7]}"), check=False)
+
+
 def test_what_is_missing_or_not_toml():
     with pytest.raises(ValueError, match="seeds is missing"):
         parse("data = 'blobs'\n[methods.vae]")

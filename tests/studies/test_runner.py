@@ -6,11 +6,14 @@ import os
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,7 +23,7 @@ from karenina.studies import results
 from karenina.studies import runner as runner_module
 from karenina.studies import task as task_module
 from karenina.studies._ray import _try_out
-from karenina.studies.folder import Folder, claim
+from karenina.studies.folder import Folder, claim, exclusive, read_claim
 from karenina.studies.parsing import parse
 from karenina.studies.pool import Pool
 from karenina.studies.runner import find_plan, retry, run
@@ -73,7 +76,8 @@ def test_two_at_once_share_the_work(smoke, finished, tmp_path):
     processes = [start(smoke, out, workers=1) for _ in range(2)]
     lines = [process.communicate(timeout=120)[0].splitlines() for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
-    assert len(lines[0]) + len(lines[1]) == 8  # each model was finished by one of them
+    finished_by = [[line for line in said if line.startswith("[")] for said in lines]
+    assert len(finished_by[0]) + len(finished_by[1]) == 8  # each model was finished by one of them
     assert (out / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
 
 
@@ -343,6 +347,92 @@ def test_a_model_that_another_process_has_is_left_alone(smoke, tmp_path):
         assert (running.hash, running.step, running.steps, running.pid) == (point.hash, 100, 100, os.getpid())
     assert folder.status().running == ()
     assert folder.status().waiting == 8
+
+
+def test_a_runner_that_waits_says_for_what(finished, smoke, tmp_path, monkeypatch, capsys):
+    folder = Folder(tmp_path / "study")
+    folder.adopt(smoke)
+    for point in smoke.points[1:]:
+        copy(finished, folder.path, point)
+    point = smoke.points[0]
+    ticks = []
+
+    class Busy:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def run(self, points, tick):
+            assert points == [point]
+            yield Outcome(point.hash, "busy")
+
+    def sleep(seconds):
+        ticks.append(seconds)
+        held.progress(40, 40)
+        if len(ticks) == 3:
+            copy(finished, folder.path, point)
+
+    monkeypatch.setattr(runner_module, "_pool", lambda *arguments: Busy())
+    monkeypatch.setattr(runner_module.time, "sleep", sleep)
+    with claim(folder.path, point.hash) as held:
+        held.progress(0, 40)
+        run(smoke, folder.path)
+    who = f"process {os.getpid()} on {socket.gethostname()}"
+    said = capsys.readouterr().out.splitlines()
+    assert said == [f"waiting for {point.label}: {who} has it, step 0 of 40"]  # once, though it waited three times
+
+
+def test_who_compares_the_models_is_said_to_who_waits(finished, smoke, tmp_path, capsys):
+    folder = Folder(tmp_path / "study")
+    folder.adopt(smoke)
+    for point in smoke.points:
+        copy(finished, folder.path, point)
+    with exclusive(folder.path, "together"):
+        waiting = threading.Thread(target=run, args=(smoke, folder.path))
+        waiting.start()
+        end = time.monotonic() + 60
+        said = ""
+        while "waiting" not in said and waiting.is_alive() and time.monotonic() < end:
+            time.sleep(0.01)
+            said += capsys.readouterr().out
+        assert f"waiting for process {os.getpid()} on {socket.gethostname()}, which compares the models" in said
+        assert read_claim(folder.path, ".together").pid == os.getpid()
+    waiting.join()
+    assert read_claim(folder.path, ".together") is None
+    assert folder.results.read_bytes() == (finished / "results.parquet").read_bytes()
+
+
+WRITE = """
+import sys, time
+from karenina._files import atomic
+with atomic(sys.argv[1]) as part:
+    print(part, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_what_a_killed_run_was_writing_is_removed_and_what_another_writes_is_not(finished, smoke, tmp_path):
+    folder = Folder(tmp_path / "study")
+    folder.adopt(smoke)
+    for point in smoke.points:
+        copy(finished, folder.path, point)
+    for target in (folder.results, folder.path / "together.parquet", folder.scores("0" * 16, "0" * 8)):
+        writers = [
+            subprocess.Popen([sys.executable, "-c", WRITE, target], stdout=subprocess.PIPE, text=True) for _ in "12"
+        ]
+        killed, living = (Path(writer.stdout.readline().strip()) for writer in writers)
+        writers[0].kill()
+        writers[0].communicate()
+        assert killed.exists()
+        run(smoke, folder.path, quiet=True)
+        assert not killed.exists()
+        assert living.exists()
+        writers[1].kill()
+        writers[1].communicate()
+    run(smoke, folder.path, quiet=True)
+    assert not [path for path in folder.path.rglob(".*") if "part" in path.name]
 
 
 @pytest.mark.parametrize("damage", ["model", "codes", "gone", "scores"])

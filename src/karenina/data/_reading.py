@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from karenina._arrays import load_npz, npy_header, npz_keys, readable
-from karenina.data.download import SOURCES
+from karenina.data.sources import SOURCES
 
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 _BLOCK_BYTES = 1 << 26

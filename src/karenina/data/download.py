@@ -1,7 +1,9 @@
 """Download official files: several mirrors, resumed after a cut, checked, and in place only when whole.
 
-While a file comes in it is NAME.part; running the same command again goes on from there. Checksums and sizes are those
-that the data sets' users have published; where there is none, a zip archive is checked by the sums inside it.
+While a file comes in it is NAME.part, which belongs to one process at a time; running the same command again resumes
+from there. Checksums and sizes are those that the data sets' users have published; where there is none, a zip archive
+is checked by the sums inside it. No server is believed: what it says of a length, and how long and how much it sends,
+has limits, beyond which the next mirror is tried.
 """
 
 import contextlib
@@ -10,25 +12,29 @@ import gzip
 import hashlib
 import http.client
 import os
+import secrets
 import shutil
 import tarfile
 import tempfile
 import time
 import urllib.error
 import urllib.request
+import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from karenina._files import atomic
+from karenina.data.sources import MOST_BYTES, SOURCES, File
 
 # Called with the file's name, the bytes that are there, and the bytes in all if the server says so.
 Progress = Callable[[str, int, int | None], None]
 
 _CHUNK = 1 << 18
-_TIMEOUT = 60
+_TIMEOUT = 60  # seconds
+_SLOWEST = 1000  # bytes per second over that time; a connection that gives less is stalled
+_HEADROOM = 1 << 28  # bytes that a file of unknown size leaves on the disk
 
 
 class DownloadError(OSError):
@@ -36,92 +42,15 @@ class DownloadError(OSError):
 
 
 class _WrongFile(Exception):
-    """A mirror gave something else than the file."""
+    """A mirror gave something else than the file: what there is of it is of no use."""
 
 
-@dataclass(frozen=True)
-class File:
-    """A file to fetch. unpack: "gunzip", "cars", or None to leave it as it is."""
-
-    filename: str
-    urls: tuple[str, ...]
-    sha256: str | None = None
-    md5: str | None = None
-    size: int | None = None
-    unpack: str | None = None
-
-
-def _smallnorb(name: str, size: int, sha256: str) -> File:
-    url = f"https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/{name}.mat.gz"
-    return File(f"{name}.mat.gz", (url,), sha256=sha256, size=size, unpack="gunzip")
-
-
-def _mpi3d(version: str, second: str) -> File:
-    # The published sums are of files at an address that is gone; whether the mirrors have the same bytes is not known.
-    name = f"mpi3d_{version}.npz"
-    return File(
-        name,
-        (
-            f"https://huggingface.co/datasets/waleedgondal/mpi3d/resolve/main/{name}",
-            f"https://storage.googleapis.com/mpi3d_disentanglement_dataset/data/{second}",
-            f"https://storage.googleapis.com/disentanglement_dataset/Final_Dataset/{name}",
-        ),
-    )
-
-
-_DSPRITES = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
-_TRAINING = "smallnorb-5x46789x9x18x6x2x96x96-training"
-_TESTING = "smallnorb-5x01235x9x18x6x2x96x96-testing"
-
-SOURCES: dict[str, tuple[File, ...]] = {
-    "dsprites": (
-        File(
-            _DSPRITES,
-            (
-                f"https://raw.githubusercontent.com/google-deepmind/dsprites-dataset/master/{_DSPRITES}",
-                f"https://github.com/google-deepmind/dsprites-dataset/raw/master/{_DSPRITES}",
-            ),
-            md5="7da33b31b13a06f4b04a70402ce90c2e",
-        ),
-    ),
-    "shapes3d": (
-        File(
-            "3dshapes.h5",
-            (
-                "https://storage.googleapis.com/3d-shapes/3dshapes.h5",
-                "https://storage.googleapis.com/storage/v1/b/3d-shapes/o/3dshapes.h5?alt=media",
-            ),
-            sha256="0a0f6ed98baff276a50f3a081a7434d788da63cb135a98189b2a5b5769be1785",
-            size=267573662,
-        ),
-    ),
-    "smallnorb": (
-        _smallnorb(f"{_TRAINING}-cat", 348, "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa"),
-        _smallnorb(f"{_TRAINING}-info", 71052, "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32"),
-        _smallnorb(f"{_TRAINING}-dat", 131896188, "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"),
-        _smallnorb(f"{_TESTING}-cat", 347, "ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff"),
-        _smallnorb(f"{_TESTING}-info", 10428, "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2"),
-        _smallnorb(f"{_TESTING}-dat", 130799817, "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474"),
-    ),
-    "cars3d": (
-        File(
-            "nips2015-analogy-data.tar.gz",
-            (
-                "http://www.scottreed.info/files/nips2015-analogy-data.tar.gz",
-                "http://www-personal.umich.edu/~reedscot/files/nips2015-analogy-data.tar.gz",
-            ),
-            md5="4e866a7919c1beedf53964e6f7a23686",
-            unpack="cars",
-        ),
-    ),
-    "mpi3d_toy": (_mpi3d("toy", "mpi3d_toy.npz"),),
-    "mpi3d_realistic": (_mpi3d("realistic", "mpi3d_realistic.npz"),),
-    "mpi3d_real": (_mpi3d("real", "real.npz"),),
-}
+class _BadAnswer(Exception):
+    """A mirror says what cannot be, or there is no room for what it says: what there is of the file stays."""
 
 
 def get(name: str, data_dir: str | os.PathLike[str], progress: Progress | None = None) -> list[Path]:
-    """Fetch and unpack all official files of a data set; those that are there already stay. Gives their paths."""
+    """Fetch and unpack all official files of a data set; those that are there are checked. Gives their paths."""
     if name not in SOURCES:
         close = difflib.get_close_matches(name, SOURCES, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}? There are" if close else "there are"
@@ -133,19 +62,100 @@ def get(name: str, data_dir: str | os.PathLike[str], progress: Progress | None =
 
 def _get_file(file: File, folder: Path, progress: Progress | None) -> Path:
     target = folder / {"gunzip": file.filename.removesuffix(".gz"), "cars": "cars", None: file.filename}[file.unpack]
-    if target.exists():
+    packed = folder / file.filename
+    if _in_place(target, file):
         return target
-    path = folder / file.filename
-    if not path.exists():
-        download(file.urls, path, sha256=file.sha256, md5=file.md5, size=file.size, progress=progress)
-    if file.unpack == "gunzip":
-        with atomic(target) as part, gzip.open(path) as packed, part.open("wb") as out:
-            shutil.copyfileobj(packed, out, _CHUNK)
-    if file.unpack == "cars":
-        unpack_cars(path, target)
-    if file.unpack:
-        path.unlink()
+    with _alone(packed) as part:
+        if _in_place(target, file):  # by another process, while we waited
+            return target
+        source = packed if packed.exists() else part
+        if source == packed:
+            _check_in_place(packed, file)
+        else:
+            _fill(part, file, progress, retries=5, backoff=1.0)
+        if file.unpack is None:
+            part.replace(target)
+        else:
+            _unpack(source, target, file.unpack)
+            source.unlink()
     return target
+
+
+def _in_place(target: Path, file: File) -> bool:
+    if target.exists() and file.unpack is None:
+        _check_in_place(target, file)
+    return target.exists()
+
+
+def _check_in_place(path: Path, file: File) -> None:
+    """What is in place may be the user's: a wrong file is an error, and stays."""
+    try:
+        _check(path, file)
+    except _WrongFile as error:
+        raise DownloadError(f"{path} is there, but {error}; move it away to download it again") from None
+
+
+def _unpack(source: Path, target: Path, how: str) -> None:
+    try:
+        if how == "cars":
+            unpack_cars(source, target)
+        else:
+            with atomic(target) as part, gzip.open(source) as packed, part.open("wb") as out:
+                shutil.copyfileobj(packed, out, _CHUNK)
+    except (gzip.BadGzipFile, zlib.error, EOFError, tarfile.TarError) as error:
+        raise DownloadError(f"{source} is damaged: {error}; delete it to download it again") from None
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[Path]:
+    """The place where a file comes in, for this process alone: NAME.part, on which others wait for the lock.
+
+    If the process dies the system drops the lock, and the next resumes from the part. Where there are no locks
+    (Windows, some network disks) every process has a part of its own, which does not outlive it.
+    """
+    part = path.with_name(f"{path.name}.part")
+    handle = _locked(part)
+    if handle is None:
+        part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        yield part
+    finally:
+        if handle is None:
+            part.unlink(missing_ok=True)
+        else:
+            if _is(part, handle) and part.stat().st_size == 0:
+                part.unlink()
+            os.close(handle)
+
+
+def _locked(part: Path) -> int | None:
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    while True:
+        handle = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            warnings.warn(f"another process is downloading to {part}: waiting for it", stacklevel=5)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:
+            os.close(handle)
+            if _size(part) == 0:
+                part.unlink(missing_ok=True)
+            return None
+        if _is(part, handle):
+            return handle
+        os.close(handle)
+
+
+def _is(part: Path, handle: int) -> bool:
+    """Whether the open file is still the one of that name: who had the lock before may have put it in its place."""
+    try:
+        return os.path.samestat(part.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 def unpack_cars(archive: Path, target: Path) -> None:
@@ -176,71 +186,104 @@ def download(
     sha256: str | None = None,
     md5: str | None = None,
     size: int | None = None,
+    most: int = MOST_BYTES,
     progress: Progress | None = None,
     retries: int = 5,
     backoff: float = 1.0,
 ) -> Path:
     """Fetch a file from the first of several addresses that gives it whole.
 
-    A cut connection is taken up again where it was cut, up to `retries` times in a row without a new byte, waiting
-    `backoff`, 2 `backoff`, 4 `backoff`, ... seconds. A file with a wrong checksum or size is removed, and the next
-    address is tried. The file appears at `path` only after the checks.
+    A connection that is cut or stalls is taken up again where it was, up to `retries` times in a row without much that
+    is new, waiting `backoff`, 2 `backoff`, 4 `backoff`, ... seconds. A file with a wrong checksum or size is removed,
+    and the next address is tried. most: bytes after which a file of unknown size is given up. The file appears at
+    `path` only after the checks; what another process puts there meanwhile is checked, and taken if it is right.
     """
     path = Path(path)
-    part = path.with_name(f"{path.name}.part")
     path.parent.mkdir(parents=True, exist_ok=True)
-    report = progress and _named(progress, path.name)
+    file = File(path.name, tuple(urls), sha256, md5, size, most)
+    before = _identity(path)
+    with _alone(path) as part:
+        if _identity(path) not in (None, before):
+            with contextlib.suppress(_WrongFile):
+                _check(path, file)
+                return path
+        _fill(part, file, progress, retries, backoff)
+        part.replace(path)
+    return path
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_ino, about.st_ctime_ns
+
+
+def _fill(part: Path, file: File, progress: Progress | None, retries: int, backoff: float) -> None:
+    """Fill `part` from the first address that gives the file whole, and check it."""
+    report = progress and _named(progress, file.filename)
     reasons = []
-    for url in urls:
-        leftover = part.exists()
+    for url in file.urls:
+        leftover = _size(part) > 0
         try:
             try:
-                _fetch(url, part, size, report, retries, backoff)
-                _check(part, path.suffix, sha256, md5, size)
+                _fetch(url, part, file, report, retries, backoff)
+                _check(part, file)
             except _WrongFile:
-                part.unlink(missing_ok=True)
+                os.truncate(part, 0)
                 if not leftover:
                     raise
                 # The part may have come from another file or mirror: this address deserves a fresh start.
-                _fetch(url, part, size, report, retries, backoff)
-                _check(part, path.suffix, sha256, md5, size)
+                _fetch(url, part, file, report, retries, backoff)
+                _check(part, file)
         except _WrongFile as error:
-            part.unlink(missing_ok=True)
+            os.truncate(part, 0)
             reasons.append(f"{url}: {error}")
-        except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
+        except (
+            _BadAnswer,
+            urllib.error.URLError,
+            http.client.HTTPException,
+            ConnectionError,
+            TimeoutError,
+            ValueError,
+        ) as error:
             reasons.append(f"{url}: {error}")
         else:
-            with part.open("rb+") as file:
-                os.fsync(file.fileno())
-            part.replace(path)
-            return path
-    raise DownloadError(f"{path.name} could not be downloaded. {'; '.join(reasons) or 'No address was given.'}")
+            with part.open("rb+") as whole:
+                os.fsync(whole.fileno())
+            return
+    raise DownloadError(f"{file.filename} could not be downloaded. {'; '.join(reasons) or 'No address was given.'}")
 
 
 def _named(progress: Progress, name: str) -> Callable[[int, int | None], None]:
     return lambda done, total: progress(name, done, total)
 
 
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
 def _fetch(
     url: str,
     part: Path,
-    size: int | None,
+    file: File,
     progress: Callable[[int, int | None], None] | None,
     retries: int,
     backoff: float,
 ) -> None:
-    """Fill `part` from one address, going on after cuts."""
+    """Fill `part` from one address, resuming after cuts."""
     failures, started = 0, False
     while True:
-        before = part.stat().st_size if part.exists() else 0
+        before = _size(part)
         try:
-            _stream(url, part, size, progress)
+            _stream(url, part, file, progress)
             return
         except urllib.error.HTTPError as error:
             with contextlib.closing(error):
                 if error.code == 416 and before:  # nothing after what we have: it is whole, or it is another file
-                    if size is not None and before != size:
-                        raise _WrongFile(f"{before:,} bytes were there, expected {size:,}") from None
+                    if file.size is not None and before != file.size:
+                        raise _WrongFile(f"{before:,} bytes were there, expected {file.size:,}") from None
                     return
                 if error.code < 500 and error.code != 429:
                     raise
@@ -251,56 +294,79 @@ def _fetch(
             reason = error
         except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
             reason = error
-        grown = part.exists() and part.stat().st_size > before
-        started |= grown
-        failures = 0 if grown else failures + 1
+        grown = _size(part) - before
+        started |= grown > 0
+        failures = 0 if grown >= _SLOWEST * _TIMEOUT else failures + 1
         if failures > retries:
             raise reason
         time.sleep(backoff * 2 ** max(0, failures - 1))
 
 
-def _stream(url: str, part: Path, size: int | None, progress: Callable[[int, int | None], None] | None) -> None:
+def _stream(url: str, part: Path, file: File, progress: Callable[[int, int | None], None] | None) -> None:
     """One connection: ask for what is missing and append it, or start again if the server does."""
-    done = part.stat().st_size if part.exists() else 0
+    done = _size(part)
     headers = {"User-Agent": "karenina", "Accept-Encoding": "identity"}
     if done:
         headers["Range"] = f"bytes={done}-"
     with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT) as response:
         resumed = response.status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
         if response.status == 206 and not resumed:
-            raise _WrongFile("the server sent another part of the file than was asked for")
+            raise _BadAnswer("the server sent another part of the file than was asked for")
         if not resumed:
             done = 0
-        length = response.headers.get("Content-Length")
-        total = done + int(length) if length is not None else size
-        if total is not None and shutil.disk_usage(part.parent).free < total - done:
-            raise OSError(f"{part.parent} has no room for {part.name}: {(total - done) / 1e9:.1f} GB are still to come")
-        if size is not None and length is not None and total != size:
-            raise _WrongFile(f"the server has {total:,} bytes, expected {size:,}")
-        with part.open("ab" if resumed else "wb") as file:
-            while chunk := response.read(_CHUNK):
-                file.write(chunk)
+        total = _total(response.headers.get("Content-Length"), done, file)
+        if shutil.disk_usage(part.parent).free < (total or 0) - done:
+            room = f"{((total or 0) - done) / 1e9:.1f} GB are still to come"
+            raise _BadAnswer(f"{part.parent} has no room for {part.name}: {room}")
+        since, at = time.monotonic(), done
+        with part.open("ab" if resumed else "wb") as out:
+            while chunk := response.read1(_CHUNK):  # what there is: waiting for a full chunk would hide a slow server
                 done += len(chunk)
+                if done > (file.most if total is None else total):
+                    raise _WrongFile(f"more than {(file.most if total is None else total):,} bytes came")
+                if total is None and shutil.disk_usage(part.parent).free < _HEADROOM:
+                    raise _BadAnswer(f"{part.parent} has no room for {part.name}, which has no end yet")
+                out.write(chunk)
                 if progress:
                     progress(done, total)
+                now = time.monotonic()
+                if now - since > _TIMEOUT:
+                    if done - at < _SLOWEST * _TIMEOUT:
+                        raise TimeoutError(f"stalled: {done - at:,} bytes in {now - since:.0f} seconds")
+                    since, at = now, done
         if total is not None and done < total:
             raise ConnectionError(f"cut off after {done:,} of {total:,} bytes")
 
 
-def _check(part: Path, suffix: str, sha256: str | None, md5: str | None, size: int | None) -> None:
-    if size is not None and part.stat().st_size != size:
-        raise _WrongFile(f"{part.stat().st_size:,} bytes, expected {size:,}")
-    for kind, expected in (("sha256", sha256), ("md5", md5)):
+def _total(length: str | None, done: int, file: File) -> int | None:
+    """The bytes that the file will have, as far as the server's Content-Length and what is known of it say."""
+    if length is None:
+        return file.size
+    if not (length.isascii() and length.isdecimal() and len(length) < 19):
+        raise _BadAnswer(f"the server gives the length {length[:40]!r}")
+    total = done + int(length)
+    if file.size is not None and total != file.size:
+        raise _BadAnswer(f"the server has {total:,} bytes, expected {file.size:,}")
+    if file.size is None and total > file.most:
+        raise _BadAnswer(f"the server has {total:,} bytes, expected at most {file.most:,}")
+    return total
+
+
+def _check(found: Path, file: File) -> None:
+    size = found.stat().st_size
+    if file.size is not None and size != file.size:
+        raise _WrongFile(f"it has {size:,} bytes, expected {file.size:,}")
+    for kind, expected in (("sha256", file.sha256), ("md5", file.md5)):
         if expected is not None:
-            with part.open("rb") as file:
-                found = hashlib.file_digest(file, kind).hexdigest()
-            if found != expected.lower():
-                raise _WrongFile(f"the {kind} is {found}, expected {expected}")
-    if sha256 is None and md5 is None and suffix in (".npz", ".zip"):
+            with found.open("rb") as content:
+                digest = hashlib.file_digest(content, kind).hexdigest()
+            if digest != expected.lower():
+                raise _WrongFile(f"the {kind} is {digest}, expected {expected}")
+    if file.sha256 is None and file.md5 is None and file.filename.endswith((".npz", ".zip")):
         try:
-            with zipfile.ZipFile(part) as archive:
+            with zipfile.ZipFile(found) as archive:
                 broken = archive.testzip()
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except Exception as error:  # a damaged archive raises anything
             raise _WrongFile(f"it is no whole zip archive ({error})") from None
         if broken:
             raise _WrongFile(f"{broken} inside it is damaged")

@@ -5,7 +5,10 @@ parameters of the method:
 
 >>> def squared_kl(batch, *, strength=1.0):
 ...     return {"reconstruction": batch.reconstruction, "penalty": strength * batch.kl.sum() ** 2}
->>> run = karenina.train(data, squared_kl, strength=0.1)   # doctest: +SKIP
+>>> import karenina
+>>> run = karenina.train("blobs", squared_kl, strength=0.1, latents=2, steps=2)
+>>> "penalty" in run.history
+True
 """
 
 import math

@@ -48,8 +48,7 @@ def pairwise_information(
     pairs = np.full((columns.shape[1], columns.shape[1]), np.nan)
     if len(live):
         ways = both_ways(columns[:, live], bins, binning)
-        found = [information(count(cells, *ways), estimator) for cells in ways]
-        pairs[np.ix_(live, live)] = np.mean(found, axis=0)
+        pairs[np.ix_(live, live)] = np.mean([information(count(cells, *ways), estimator) for cells in ways], axis=0)
         np.fill_diagonal(pairs, np.nan)
     return pairs
 

@@ -13,9 +13,9 @@ from karenina.studies._bootstrap import spearman
 # The scores against which a choice is checked, where the models have them: one of each family of the literature.
 CHECKS = ("mig", "dci_boosted modularity", "dci_forest modularity", "dci_lasso modularity", "z_min_variance", "sap")
 MOST_CHECKS = 4
-_LEAST = least_for_interval()
 # What a reader of a study without labels asks for first, after the ranking.
 LABEL_FREE = ("reconstruction", "kl", "informative_latents")
+_LEAST = least_for_interval()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from karenina._files import atomic
+from karenina._files import atomic, sweep
 from karenina._version import __version__
 from karenina.report.answer import Answer, answers
 from karenina.report.details import details, priority
@@ -42,7 +42,10 @@ def report(
     of the runs' data set, if it is your own. Gives the path of the page. A study that is unfinished, has failures, or
     has no labels gives a page that says so.
 
-    >>> page = report("study")                                    # doctest: +SKIP
+    >>> import karenina
+    >>> run = karenina.train("blobs", "vae", latents=2, steps=2, out="runs/a")
+    >>> report("runs/a", metrics=["mig"]).as_posix()
+    'runs/a/report/index.html'
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
@@ -83,6 +86,8 @@ def show(
 def write(material: Material, out: Path, progress: Say | None = None, *, figures: bool = True) -> Path:
     """Write out/index.html and out/figures/."""
     say: Say = progress or (lambda text: None)
+    for folder in (out, out / "figures"):
+        sweep(folder)
     found: list[Answer] = []
     shown: dict[str, dict[str, Any]] = {}
     if len(material.frame):

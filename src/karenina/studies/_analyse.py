@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from karenina._files import atomic
+from karenina._files import atomic, sweep
 from karenina.studies._scores import NotEnough
 from karenina.studies.analyses import ANALYSES
 from karenina.studies.folder import Folder
@@ -20,6 +20,7 @@ def analyse(path: str | os.PathLike[str], *, figures: bool = True) -> dict[str, 
     """
     out = Folder(path).path / "analysis"
     found = dict(analyses(path))
+    sweep(out)
     for name, frame in found.items():
         if isinstance(frame, str):
             continue

@@ -2,18 +2,22 @@
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from karenina._console import plain_console
-from karenina.studies.folder import Folder, read_claim
+from karenina.studies.folder import Claimed, Folder, read_claim
 from karenina.studies.plan import Point
 from karenina.studies.task import Outcome
+
+_NAMED = 5  # models of other processes that are waited for
 
 
 class Display(Protocol):
     def __enter__(self) -> "Display": ...
     def __exit__(self, *error: object) -> None: ...
     def update(self, point: Point | None, outcome: Outcome | None) -> None: ...
+    def wait(self, claims: Sequence[Claimed]) -> None: ...
 
 
 class Tally:
@@ -46,10 +50,11 @@ class Tally:
 
 
 class Lines:
-    """One line for every model."""
+    """One line for every model, and one whenever there is something else to wait for."""
 
-    def __init__(self, folder: Folder, tally: Tally):
-        self.tally = tally
+    def __init__(self, folder: Folder, tally: Tally, points: Mapping[str, Point]):
+        self.tally, self.points = tally, points
+        self.waited: set[tuple[str, int]] = set()
 
     def __enter__(self) -> "Lines":
         return self
@@ -67,13 +72,23 @@ class Lines:
         what = f"{outcome.seconds:.1f} s" if outcome.status == "done" else f"FAILED: {outcome.reason}"
         print(f"{count} {point.label}: {what} | {self.tally.pace()}", flush=True)
 
+    def wait(self, claims: Sequence[Claimed]) -> None:
+        """Say for which models of other processes we wait, once for each that has them."""
+        new = [claim for claim in claims if (claim.hash, claim.pid) not in self.waited]
+        self.waited |= {(claim.hash, claim.pid) for claim in new}
+        for claim in new[:_NAMED]:
+            print(f"waiting for {self.points[claim.hash].label}: {claim.who} has it, {claim.at}", flush=True)
+        if len(new) > _NAMED:
+            print(f"waiting for {len(new) - _NAMED} more models that other processes have", flush=True)
+
 
 class Panel:
     """Counts, a bar, and the models that are running, redrawn twice a second at most."""
 
-    def __init__(self, folder: Folder, tally: Tally, points: dict[str, Point]):
+    def __init__(self, folder: Folder, tally: Tally, points: Mapping[str, Point]):
         self.folder, self.tally, self.points = folder, tally, points
         self.failures: list[str] = []
+        self.waiting = 0
         self.drawn = 0.0
 
     def __enter__(self) -> "Panel":
@@ -87,8 +102,13 @@ class Panel:
         self.live.update(self._render())
         self.live.stop()
 
+    def wait(self, claims: Sequence[Claimed]) -> None:
+        self.waiting = len(claims)
+        self.live.update(self._render())
+
     def update(self, point: Point | None, outcome: Outcome | None) -> None:
         if point is not None and outcome is not None:
+            self.waiting *= outcome.status == "busy"
             self.tally.add(outcome)
             if outcome.status == "failed":
                 self.failures = [*self.failures, f"{point.label}: {outcome.reason}"][-3:]
@@ -108,20 +128,21 @@ class Panel:
         head = (
             f"{tally.done} done, {len(claims)} running, {tally.failed} failed, of {tally.total}; {tally.pace(partly)}"
         )
+        if self.waiting:
+            head += f"\nwaiting for {self.waiting} that other processes have"
         running = Table.grid(padding=(0, 2))
         for claim in sorted(claims, key=lambda claim: claim.started)[:16]:
             point = self.points.get(claim.hash)
-            at = f"{claim.step / max(claim.steps, 1):.0%}" if claim.step < claim.steps else "scoring"
-            running.add_row("  " + (point.label if point else claim.hash), at, f"{claim.host} {claim.pid}")
+            running.add_row("  " + (point.label if point else claim.hash), claim.at, claim.who)
         bar = ProgressBar(total=tally.total, completed=tally.done + tally.failed, width=60)
         failures = [Text(f"failed: {line}", style="red", overflow="ellipsis", no_wrap=True) for line in self.failures]
         return Group(Text(head), bar, running, *failures)
 
 
-def display(folder: Folder, tally: Tally, points: dict[str, Point], quiet: bool) -> Display:
-    if sys.stdout.isatty() and not quiet:
-        return Panel(folder, tally, points)
-    return Silent() if quiet else Lines(folder, tally)
+def display(folder: Folder, tally: Tally, points: Mapping[str, Point], quiet: bool) -> Display:
+    if quiet:
+        return Silent()
+    return Panel(folder, tally, points) if sys.stdout.isatty() else Lines(folder, tally, points)
 
 
 class Silent:
@@ -132,6 +153,9 @@ class Silent:
         pass
 
     def update(self, point: Point | None, outcome: Outcome | None) -> None:
+        pass
+
+    def wait(self, claims: Sequence[Claimed]) -> None:
         pass
 
 

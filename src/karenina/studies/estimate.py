@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +112,9 @@ def _scoring_seconds(plan: Plan, point: Point, run: Any) -> float:
     key = (point.data, point.latents, plan.evaluation)
     if key not in _SCORED:
         start = time.perf_counter()
-        options = {name: getattr(plan.evaluation, name) for name in ("metrics", "protocol", "repeats", "seed", "rows")}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            evaluate(run, load_data(point.data), **options)
+            evaluate(run, load_data(point.data), **asdict(plan.evaluation))
         _SCORED[key] = time.perf_counter() - start
     return _SCORED[key]
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from karenina._files import atomic
+from karenina._files import atomic, lock, sweep
 from karenina.studies.parsing import parse, read
 from karenina.studies.plan import Plan
 
@@ -39,6 +39,14 @@ class Claimed:
     step: int
     steps: int
     started: float
+
+    @property
+    def who(self) -> str:
+        return f"process {self.pid} on {self.host}" if self.pid else "a process that has just begun"
+
+    @property
+    def at(self) -> str:
+        return f"step {self.step:,} of {self.steps:,}" if self.step < self.steps else "scoring"
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,8 @@ class Folder:
                 part.write_text(text, encoding="utf-8")
         for name in ("runs", "scores", "failed", "claims"):
             (self.path / name).mkdir(exist_ok=True)
+        for name in (".", "scores", "failed"):
+            sweep(self.path / name)
         return plan
 
     def _has_files(self) -> bool:
@@ -123,19 +133,21 @@ class Folder:
         except FileNotFoundError:
             return set()
 
-    def status(self) -> Status:
-        plan = self.plan()
+    def status(self, plan: Plan | None = None) -> Status:
+        """How far the study is; a caller that has the plan spares reading it."""
+        plan = plan or self.plan()
         hashes = [point.hash for point in plan.points]
         scored = self.names("scores")
         done = {name.removesuffix(f".{plan.evaluation.hash}.json") for name in scored}
         failed = {name.removesuffix(".json") for name in self.names("failed")} - done
         running = [claim for name in sorted(self.names("claims")) if (claim := read_claim(self.path, name))]
         planned = set(hashes)
+        open_ = planned - done - failed
         return Status(
             plan,
             tuple(name for name in hashes if name in done),
             tuple(name for name in hashes if name in failed),
-            tuple(claim for claim in running if claim.hash in planned - done - failed),
+            tuple(claim for claim in running if claim.hash in open_),
             len({name.split(".")[0] for name in scored} & planned - done),
         )
 
@@ -190,7 +202,7 @@ def claim(folder: Path, name: str) -> Iterator[Claim | None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        if not _lock(handle):
+        if lock(handle) is False:
             yield None
             return
         yield Claim(handle, name)
@@ -200,30 +212,21 @@ def claim(folder: Path, name: str) -> Iterator[Claim | None]:
         os.close(handle)
 
 
-def _lock(handle: int) -> bool:
-    if fcntl is None:
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True  # a file system without locks
-    return True
-
-
 def read_claim(folder: Path, name: str) -> Claimed | None:
     """Who works on a model; None if that process is gone."""
+    path = folder / "claims" / name
     try:
-        handle = os.open(folder / "claims" / name, os.O_RDONLY)
+        # Network file systems lock only what may be written; somebody else's study may only be read.
+        handle = os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
     except OSError:
         return None
     try:
-        if fcntl is not None and _lock(handle):
+        if fcntl is not None and lock(handle) is not False:
             return None
         about = json.loads(os.pread(handle, 256, 0) or "{}")
-        return Claimed(name, about["host"], about["pid"], about["step"], about["steps"], about["started"])
-    except (ValueError, KeyError, TypeError):
+        pid, step, steps = (int(about[key]) for key in ("pid", "step", "steps"))
+        return Claimed(name, str(about["host"]), pid, step, steps, float(about["started"]))
+    except (ValueError, KeyError, TypeError, OverflowError):
         return Claimed(name, "", 0, 0, 1, time.time())  # just begun
     finally:
         os.close(handle)
@@ -231,12 +234,13 @@ def read_claim(folder: Path, name: str) -> Claimed | None:
 
 @contextmanager
 def exclusive(folder: Path, name: str) -> Iterator[None]:
-    """Wait for a lock of this name in the study's directory."""
+    """Wait for a lock of this name in the study's directory; `read_claim` of .NAME says who has it."""
     handle = os.open(folder / "claims" / f".{name}", os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if fcntl is not None:
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(handle, fcntl.LOCK_EX)
+        Claim(handle, name).progress(0, 1)
         yield
     finally:
         os.close(handle)

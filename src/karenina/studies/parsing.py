@@ -180,10 +180,11 @@ def _check_grid(source: Source, plan: Plan) -> None:
     for keys, axis in axes.items():
         if not axis:
             source.fail(f"the grid is empty: {keys[-1]} has no value", *keys)
-        values = [json.dumps(canonical(value)) for value in axis]
-        for value in values:
-            if values.count(value) > 1:
+        seen: set[str] = set()
+        for value in (json.dumps(canonical(item)) for item in axis):
+            if value in seen:
                 source.fail(f"{keys[-1]} has {value} twice: these would be the same models", *keys)
+            seen.add(value)
 
 
 def _check_names(source: Source, plan: Plan) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karenina.studies.display import Tally, display
-from karenina.studies.folder import Folder, Status
+from karenina.studies.folder import Folder, Status, read_claim
 from karenina.studies.parsing import read
 from karenina.studies.plan import Plan, Point
 from karenina.studies.presets import PRESETS, preset
@@ -51,8 +51,21 @@ def run(
 
     Stopping it at any moment and calling it again continues. Results do not depend on any of this. quiet: no display.
 
-    >>> status = run(preset("locatello2019", "smoke"), "study")                           # doctest: +SKIP
-    >>> karenina.results("study")                                                         # doctest: +SKIP
+    >>> import karenina
+    >>> from karenina.studies.parsing import parse
+    >>> tiny = '''
+    ... name = "tiny"
+    ... data = "blobs"
+    ... seeds = 1
+    ... steps = 2
+    ... methods.vae = {}
+    ... evaluation = {metrics = ["mig"], rows = 200}
+    ... selection.udr = []
+    ... '''
+    >>> len(run(parse(tiny), "study", workers=1, quiet=True).done)
+    1
+    >>> karenina.results("study").query("metric == 'mig'").factor.tolist()
+    ['', 'background', 'x', 'y', 'radius']
     """
     from karenina.studies.table import write_results
 
@@ -73,6 +86,8 @@ def run(
     if len(status.done) + len(status.failed) == status.total:
         from karenina.studies.together import score_together
 
+        if not quiet and (other := read_claim(folder.path, ".together")) is not None:
+            print(f"waiting for {other.who}, which compares the models with one another", flush=True)
         score_together(folder, plan, workers or os.cpu_count() or 1)
         write_results(folder, plan)
     return status
@@ -80,13 +95,13 @@ def run(
 
 def _work(folder: Folder, plan: Plan, mine: Sequence[Point], workers: int | None, ray: str | None, quiet: bool) -> None:
     points = {point.hash: point for point in mine}
-    left = _left(folder, mine)
+    left = _left(folder, plan, mine)
     if not left:
         return
     tally = Tally(len(mine))
     with _pool(folder, plan, workers, ray) as pool, display(folder, tally, points, quiet) as shown:
         while left:
-            failed = sum(name in points for name in folder.status().failed)
+            failed = sum(name in points for name in folder.status(plan).failed)
             tally.start(len(mine) - len(left) - failed, failed)
             progress = False
             for outcome in pool.run(left, _TICK):
@@ -96,8 +111,10 @@ def _work(folder: Folder, plan: Plan, mine: Sequence[Point], workers: int | None
                 if outcome is not None and outcome.status == "unshared":
                     raise ValueError(outcome.reason)
                 progress |= outcome is not None and outcome.status != "busy"
-            left = _left(folder, mine)
+            left = _left(folder, plan, mine)
             if left and not progress:
+                waited = {point.hash for point in left}
+                shown.wait([claim for claim in folder.status(plan).running if claim.hash in waited])
                 time.sleep(_TICK)  # another process has them; should it die, we take over
 
 
@@ -111,8 +128,8 @@ def _pool(folder: Folder, plan: Plan, workers: int | None, ray: str | None) -> "
     return RayPool(folder, plan, workers, ray)
 
 
-def _left(folder: Folder, points: Sequence[Point]) -> list[Point]:
-    status = folder.status()
+def _left(folder: Folder, plan: Plan, points: Sequence[Point]) -> list[Point]:
+    status = folder.status(plan)
     settled = {*status.done, *status.failed}
     return [point for point in points if point.hash not in settled]
 
@@ -128,7 +145,8 @@ def retry(out: str | os.PathLike[str], *, check: bool = False) -> list[Point]:
             for scores in (folder.path / "scores").glob(f"{name}.*.json"):
                 scores.unlink()
     status = folder.status()
-    failed = [point for point in status.plan.points if point.hash in set(status.failed)]
+    names = set(status.failed)
+    failed = [point for point in status.plan.points if point.hash in names]
     for point in failed:
         folder.forget(point.hash)
     return failed

@@ -14,8 +14,10 @@ from karenina.training.train import train
 class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Disentangled codes as a scikit-learn transformer.
 
-    >>> model = DisentanglingVAE("beta_tcvae", latents=8, parameters={"beta": 6}).fit(X)   # doctest: +SKIP
-    >>> codes = model.transform(X)                                                          # doctest: +SKIP
+    >>> X = np.random.default_rng(0).random((20, 8, 8))
+    >>> model = DisentanglingVAE("beta_tcvae", latents=3, parameters={"beta": 6}, steps=2).fit(X)
+    >>> model.transform(X).shape
+    (20, 3)
 
     X: images (n, c, h, w), (n, h, w), or rows (n, features), uint8 or floats in [0, 1]. Rows are images of one
     line unless `image_shape` (c, h, w) says otherwise. `parameters`: those of the method, such as {"beta": 6}; the

@@ -33,8 +33,12 @@ _FEATURE_ROWS, _HEAD_ROWS = 32, 1024
 class Run:
     """A trained model: `encode`, `decode`, `history`, `config`.
 
-    >>> run = karenina.train("blobs", "beta_vae", beta=16, latents=8, steps=6000, out="runs/a")   # doctest: +SKIP
-    >>> mean, logvar = run.encode(images)                                                           # doctest: +SKIP
+    >>> import karenina
+    >>> run = karenina.train("blobs", "beta_vae", beta=16, latents=8, steps=2, out="runs/a")  # 6,000 steps: 10 s
+    >>> images, factors = karenina.load("blobs").sample(5, np.random.default_rng(0))
+    >>> mean, logvar = run.encode(images)
+    >>> mean.shape, run.decode(mean).shape == images.shape
+    ((5, 8), True)
 
     config: every choice that decided the result. history: a table with the columns step, loss, its terms (weighted:
     they add up to it) and kl_0, kl_1, ... (the KL of each latent), averages since the row before.
@@ -131,7 +135,7 @@ class Run:
     def traverse(self, images: ArrayLike, **options: Any) -> "Traversal":
         """Pictures of what each latent does, around images[0]: see karenina.training.pictures.traverse.
 
-        >>> run.traverse(images).save("traversal.png")   # or .gif   # doctest: +SKIP
+        `run.traverse(images).save("traversal.png")` writes them to a file (or .gif).
         """
         from karenina.training.pictures import traverse
 
