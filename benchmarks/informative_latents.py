@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pages import markdown, write_part
 from scipy.stats import spearmanr
 
+from karenina._informative import INFORMATIVE_KL
 from karenina.data import DataSet, load
 from karenina.selection import udr
 from karenina.studies.evaluate import evaluate
@@ -101,6 +102,7 @@ RULES = [
     for threshold in thresholds
     for weights in WEIGHTS
 ]
+PAPER = (0.01, False, "as they are")
 VERSIONS = [(similarity, a2a) for similarity in ("lasso", "spearman") for a2a in (False, True)]
 
 
@@ -182,7 +184,25 @@ def compare(folder: Path) -> str:
         lines.append([rule.name, rule.weights, *cells])
     header = ["informative", "lasso weights", "criterion, even seeds", "odd seeds", "place there"]
     header += ["regret in MIG, odd seeds", "in DCI", "highest UDR_L"]
-    return markdown(header, lines)
+    return f"{_verdict(folder, halves)}\n\n{markdown(header, lines)}"
+
+
+def _verdict(folder: Path, halves: list[NDArray[np.float64]]) -> str:
+    even, odd = halves[0][:, 0], halves[1][:, 0]
+    near = [i for i in np.flatnonzero(even >= even.max() - 0.01) if RULES[i].weights != WEIGHTS[0]]
+    taken = min(near, key=lambda i: (RULES[i].relative, RULES[i].threshold, WEIGHTS.index(RULES[i].weights)))
+    paper = next(i for i, rule in enumerate(RULES) if (rule.threshold, rule.relative, rule.weights) == PAPER)
+    families = list(product(STRENGTHS, STEPS, (0, 1)))
+    count = sum(len(read(folder, *family)) for family in families)
+    rule = RULES[taken]
+    default = (
+        "which is the default" if (rule.threshold, rule.relative) == (INFORMATIVE_KL, False) else "not the default!"
+    )
+    return (
+        f"{count} models. The even seeds choose {rule.name}, {rule.weights} (mean correlation {even[taken]:.2f}, the "
+        f"highest is {even.max():.2f}), {default}. On the odd seeds it has {odd[taken]:.2f}, the rule of Duan et al. "
+        f"(2020) {odd[paper]:.2f} ({even[paper]:.2f} on the even ones), and the best rule there {odd.max():.2f}."
+    )
 
 
 def main() -> None:
