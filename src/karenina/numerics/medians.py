@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -18,13 +19,11 @@ def medians(start: Ints, values: Floats, confidence: float = 0.95) -> tuple[Floa
     >>> medians(np.array([0, 6, 9]), np.array([3.0, 1, 2, 6, 5, 4, 7, 9, 8]))[1].tolist()
     [[1.0, 6.0], [nan, nan]]
     """
-    from scipy.stats import binom
-
     lengths = np.diff(start)
     found, bounds = np.full(len(lengths), np.nan), np.full((len(lengths), 2), np.nan)
     for n in np.unique(lengths[lengths > 0]):
         runs = np.flatnonzero(lengths == n)
-        k = int((binom.cdf(np.arange(n // 2 + 1), n, 0.5) <= (1 - confidence) / 2).sum())
+        k = int((bdtr(np.arange(n // 2 + 1), n, 0.5) <= (1 - confidence) / 2).sum())  # P(Binomial(n, 1/2) <= 0, 1, ...)
         for part in np.array_split(runs, -(-len(runs) * int(n) // 10_000_000)):  # bounds the memory
             ordered = np.sort(values[start[part][:, None] + np.arange(n)], axis=1)
             found[part] = 0.5 * (ordered[:, (n - 1) // 2] + ordered[:, n // 2])
