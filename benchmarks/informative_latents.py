@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pages import markdown, write_part
 from scipy.stats import spearmanr
 
-from karenina._informative import INFORMATIVE_KL
+from karenina._active import ACTIVE_KL
 from karenina.data import DataSet, load
 from karenina.selection import udr
 from karenina.studies.evaluate import evaluate
@@ -195,9 +195,7 @@ def _verdict(folder: Path, halves: list[NDArray[np.float64]]) -> str:
     families = list(product(STRENGTHS, STEPS, (0, 1)))
     count = sum(len(read(folder, *family)) for family in families)
     rule = RULES[taken]
-    default = (
-        "which is the default" if (rule.threshold, rule.relative) == (INFORMATIVE_KL, False) else "not the default!"
-    )
+    default = "which is the default" if (rule.threshold, rule.relative) == (ACTIVE_KL, False) else "not the default!"
     return (
         f"{count} models. The even seeds choose {rule.name}, {rule.weights} (mean correlation {even[taken]:.2f}, the "
         f"highest is {even.max():.2f}), {default}. On the odd seeds it has {odd[taken]:.2f}, the rule of Duan et al. "

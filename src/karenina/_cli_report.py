@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from karenina._active import ACTIVE_KL
 from karenina._cli_common import DataDir, OwnData
-from karenina._informative import INFORMATIVE_KL
 
 
 def report(
@@ -50,7 +50,7 @@ def compare(
     first: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
     second: Annotated[Path, typer.Argument(metavar="RUN", help="Another, trained on the same data.")],
     out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("comparison"),
-    kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = INFORMATIVE_KL,
+    kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = ACTIVE_KL,
     data: OwnData = None,
     data_dir: DataDir = None,
 ) -> None:

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._active import ACTIVE_KL
 from karenina._cli_audit import audit
 from karenina._cli_common import DATA_HELP, DataDir, OwnData, console
 from karenina._cli_report import compare, demo, report, show
 from karenina._cli_study import study_app
-from karenina._informative import INFORMATIVE_KL
 from karenina._version import __version__
 
 app = typer.Typer(
@@ -231,7 +231,7 @@ def rank(
     runs: Annotated[list[Path], typer.Argument(help="Run directories, all of one data set.")],
     by: Annotated[str, typer.Option(help="udr, udr-s, udr-a2a, udr-s-a2a, dynamics, orthogonality, elbo, ...")] = "udr",
     rows: Annotated[int, typer.Option(min=10, help="Images that every run encodes.")] = 5_000,
-    kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = INFORMATIVE_KL,
+    kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = ACTIVE_KL,
     seed: Annotated[int, typer.Option(help="Decides which images.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the best and the worst pair's similarity matrices.")] = None,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import karenina
+from karenina._active import ACTIVE_KL
 from karenina._cli_report import compare as compare_command
-from karenina._informative import INFORMATIVE_KL
 from karenina.report.material import read_runs, read_study
 from karenina.studies.folder import Folder
 from karenina.studies.rank import rank
@@ -74,7 +74,7 @@ def test_one_threshold_everywhere():
     used = [inspect.signature(f).parameters["kl_threshold"].default for f in (udr, rank, compare, plain_scores)]
     used += [inspect.signature(f).parameters["kl_threshold"].default for f in (rank_command, compare_command)]
     used += [Selection().kl_threshold, parse(PLAN).selection.kl_threshold]
-    assert set(used) == {INFORMATIVE_KL}
+    assert set(used) == {ACTIVE_KL}
 
 
 def test_one_seed_per_setting_has_partners_in_all_to_all(finished, smoke):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._informative import near_threshold
+from karenina._active import near_threshold
 from karenina.numerics.medians import least_for_interval
 from karenina.report.material import Material
 from karenina.studies._bootstrap import spearman

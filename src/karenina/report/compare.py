@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from karenina._active import ACTIVE_KL
 from karenina._figures import Figure
-from karenina._informative import INFORMATIVE_KL
 from karenina.report import decoder
 from karenina.report.details import SHOWN, mosaic
 from karenina.report.figures import Section, keep
@@ -37,7 +37,7 @@ def compare(
     second: str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
     *,
-    kl_threshold: float = INFORMATIVE_KL,
+    kl_threshold: float = ACTIVE_KL,
     data: str | os.PathLike[str] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> Path:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from karenina._informative import INFORMATIVE_KL
+from karenina._active import ACTIVE_KL
 from karenina.numerics.medians import medians
 from karenina.studies._scores import Scores, scores
 from karenina.studies.plan import Selection, canonical
@@ -67,7 +67,7 @@ class Material:
     commands: tuple[str, ...] = ()
     plan: str = ""
     study: Path | None = None
-    kl_threshold: float = INFORMATIVE_KL
+    kl_threshold: float = ACTIVE_KL
     versions: tuple[str, ...] = ("lasso",)
     problems: list[str] = field(default_factory=list)
 

@@ -1,9 +1,11 @@
 """Choose among trained models without labels, from arrays alone.
 
 udr: by agreement of codes between seeds. dynamics: by agreement of training between seeds. alike: MCC, CKA and the
-model in the middle. orthogonality, factorised_support, plain_scores: from one model alone.
+model in the middle. orthogonality, factorised_support, plain_scores: from one model alone. ACTIVE_KL: a latent counts
+above this KL.
 """
 
+from karenina._active import ACTIVE_KL
 from karenina.selection._ranking import Ranking
 from karenina.selection.alike import Likeness, alike
 from karenina.selection.dynamics import Dynamics, dynamics, joint_embedding
@@ -20,6 +22,7 @@ from karenina.selection.single import (
 from karenina.selection.udr import similarity_matrix, udr
 
 __all__ = [
+    "ACTIVE_KL",
     "Dynamics",
     "Likeness",
     "Orthogonality",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._informative import INFORMATIVE_KL
+from karenina._active import ACTIVE_KL
 from karenina.selection._inputs import Floats, Ints
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Ranking:
     sources: NDArray[np.int32]
     values: Floats
     matrices: Mapping[tuple[int, int], Floats] | None = None
-    kl_threshold: float = INFORMATIVE_KL
+    kl_threshold: float = ACTIVE_KL
 
     def __len__(self) -> int:
         return len(self.scores)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial import cKDTree
 
-from karenina._informative import INFORMATIVE_KL
+from karenina._active import ACTIVE_KL
 from karenina.numerics import dependence
 from karenina.selection._inputs import Floats
 
@@ -142,7 +142,7 @@ def plain_scores(
     codes: ArrayLike,
     log_variances: ArrayLike | None = None,
     *,
-    kl_threshold: float = INFORMATIVE_KL,
+    kl_threshold: float = ACTIVE_KL,
     seed: int | np.random.Generator = 0,
 ) -> dict[str, float]:
     """What people look at first. All are oriented as their names say; only `elbo` is better when higher.

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina._informative import INFORMATIVE_KL, near_threshold
+from karenina._active import ACTIVE_KL, near_threshold
 from karenina.numerics.medians import medians
 from karenina.selection._blocks import Panel, blocks, panel
 from karenina.selection._inputs import Bools, Codes, Floats, Ints, check_codes, check_groups, check_kl
@@ -34,7 +34,7 @@ def udr(
     all_to_all: bool = False,
     n: int | None = None,
     seed: int | np.random.Generator = 0,
-    kl_threshold: float = INFORMATIVE_KL,
+    kl_threshold: float = ACTIVE_KL,
     alpha: float | None = None,
     confidence: float = 0.95,
     matrices: bool = False,

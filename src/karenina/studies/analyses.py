@@ -289,7 +289,7 @@ def beats_random(frame: pd.DataFrame, draws: int = 10_000, seed: int = 0) -> pd.
 def polarised(frame: pd.DataFrame) -> pd.DataFrame:
     """How many latents are switched off, by method: the polarised regime. Duan et al. (2020), appendix A.10.
 
-    A latent is off when it is not informative (`karenina._informative`). runs_with_off: share of runs that have one.
+    A latent is off when it is not informative (`karenina._active`). runs_with_off: share of runs that have one.
     -> data, method, latents, off, std, low, high, runs_with_off, runs
     """
     table = scores(frame)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina._informative import INFORMATIVE_KL
+from karenina._active import ACTIVE_KL
 from karenina.metrics import scoring
 from karenina.metrics.label_free import (
     gaussian_total_correlation,
@@ -142,7 +142,7 @@ def _label_free(
     noise = np.random.default_rng([seed, 1]).standard_normal(mean.shape)
     sampled = mean + np.exp(0.5 * logvar) * noise
     scores = {name: float(value) for name, value in run.evaluate(images, seed).items()}
-    scores["informative_latents"] = float((kl > INFORMATIVE_KL).sum())
+    scores["informative_latents"] = float((kl > ACTIVE_KL).sum())
     for name, codes in (("mean", mean), ("sampled", sampled)):
         scores[f"total_correlation_{name}"] = float(gaussian_total_correlation(codes))
         scores[f"wasserstein_correlation_{name}"] = float(gaussian_wasserstein_correlation(codes))

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-from karenina._informative import INFORMATIVE_KL
+from karenina._active import ACTIVE_KL
 from karenina.studies._toml import dump
 
 UDR_VERSIONS = ("lasso", "spearman", "lasso_a2a", "spearman_a2a")
@@ -128,7 +128,7 @@ class Selection:
     udr: tuple[str, ...] = UDR_VERSIONS
     partners: int = 50
     spearman_rows: int = 1000
-    kl_threshold: float = INFORMATIVE_KL
+    kl_threshold: float = ACTIVE_KL
     dynamics_seeds: tuple[int, ...] = (5, 10, 25)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina._active import ACTIVE_KL
 from karenina._files import atomic
-from karenina._informative import INFORMATIVE_KL
 from karenina.studies.evaluate import Evaluation, data_of, evaluate
 from karenina.studies.plan import Selection
 from karenina.studies.together import udr_version
@@ -65,7 +65,7 @@ def rank(
     *,
     rows: int = 5_000,
     seed: int = 0,
-    kl_threshold: float = INFORMATIVE_KL,
+    kl_threshold: float = ACTIVE_KL,
     data: "DataSet | str | os.PathLike[str] | None" = None,
     data_dir: str | os.PathLike[str] | None = None,
     evaluations: Sequence[Evaluation] | None = None,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina._active import ACTIVE_KL
 from karenina._files import atomic
-from karenina._informative import INFORMATIVE_KL
 
 if TYPE_CHECKING:
     from karenina.training.run import Run
@@ -75,7 +75,7 @@ def traverse(
         codes[row, :, latent] = values[row]
     pictures = run.decode(codes.reshape(-1, len(kl)))
     shape = (len(kl), steps, *pictures.shape[1:])
-    return Traversal(pictures.reshape(shape), values, order, kl[order], kl[order] > INFORMATIVE_KL)
+    return Traversal(pictures.reshape(shape), values, order, kl[order], kl[order] > ACTIVE_KL)
 
 
 def save_reconstructions(run: "Run", images: ArrayLike, path: str | os.PathLike[str]) -> None:
