@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import EpsImagePlugin, Image
 
-from karenina._arrays import load_arrays, load_npy, load_npz
+from karenina._arrays import load_npy, load_npz
 from karenina.data import own
 from karenina.data.dsprites import load_painting
 from karenina.data.official import shapes3d_file
@@ -138,8 +138,8 @@ def test_arrays_of_other_parts_of_the_program(tmp_path):
     for array in (IMAGES, np.asfortranarray(FACTORS), np.array(["a", "bc"]), np.array(2.5), np.empty((0, 3))):
         np.save(tmp_path / "a.npy", array)
         np.savez_compressed(tmp_path / "a.npz", x=array, y=IMAGES)
-        assert np.array_equal(load_arrays(tmp_path / "a.npy"), array)
-        assert np.array_equal(load_arrays(tmp_path / "a.npz")["x"], array)
+        assert np.array_equal(load_npy(tmp_path / "a.npy"), array)
+        assert np.array_equal(load_npz(tmp_path / "a.npz")["x"], array)
         assert list(load_npz(tmp_path / "a.npz", "x", "z")) == ["x"]
     for content, message in (
         (b"", "not readable"),
