@@ -302,6 +302,15 @@ def test_a_plain_block_beyond_the_end_of_the_file(tmp_path, monkeypatch):
         open_own(tmp_path / "a.h5")
 
 
+@pytest.mark.parametrize("name", ["a.npz", "a.h5"])
+def test_pipes_and_devices_are_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    (tmp_path / f"zero-{name}").symlink_to("/dev/zero")
+    for path in tmp_path.iterdir():
+        with pytest.raises(ValueError, match="is neither a folder of images nor one of"):
+            open_own(path)
+
+
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
 
 
