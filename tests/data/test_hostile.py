@@ -264,6 +264,7 @@ def test_links_within_a_file_are_followed(tmp_path):
         ("factors", np.float64(3), r"factors are float64 \(\)"),
         ("factors", np.array([b"a"] * 12), "factors are "),
         ("factor_names", np.arange(5), "expected 2 different names"),
+        ("factor_names", np.zeros(2, [("a", int)]), "factor_names is .* expected numbers or text"),
         ("factor_names", None, "holds the arrays factors, images"),
     ],
 )
