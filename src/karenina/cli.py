@@ -279,7 +279,7 @@ def main() -> None:
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         app()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError) as error:
         if os.environ.get("KARENINA_DEBUG"):
             raise
         print(f"karenina: {error}", file=sys.stderr)
