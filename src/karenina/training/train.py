@@ -64,8 +64,8 @@ def train(
     A checkpoint that was damaged is noticed, and the run resumes from the one before it.
     progress: called with a Progress about 200 times or more.
 
-    The same call again returns the finished run at once. A directory with another config is a ValueError, as is a run
-    that diverges (TrainingDiverged, recorded in run.json).
+    The same call again returns the finished run at once. A directory with another run that is finished or has a
+    checkpoint is a ValueError, as is a run that diverges (TrainingDiverged, recorded in run.json).
     """
     data = as_data(data)
     settings = {
