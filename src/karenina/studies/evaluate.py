@@ -216,7 +216,7 @@ def score(
             raise ValueError("score(run, data=...) encodes data; codes and factors as arrays need none")
         if factors is None:
             raise ValueError("score(codes, factors) needs the factors (n, k); without labels use karenina.udr")
-        z = np.asarray(codes)
+        z: Any = codes
         table = scoring.score(
             z, factors, metrics, protocol, repeats, seed, factor_names=factor_names, continuous=continuous
         )
