@@ -6,7 +6,6 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -27,7 +26,8 @@ def readable(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, ValueError) and str(error).startswith(str(path)):  # said already
             raise
-        lines = str(error).strip("'\" \n").splitlines()
+        # str of a KeyError is the repr of its message.
+        lines = str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip().splitlines()
         raise ValueError(f"{path} is not readable as {what}: {lines[0] if lines else type(error).__name__}") from None
 
 
@@ -87,11 +87,6 @@ def load_npz(path: str | os.PathLike[str], *keys: str, limit: int | None = None)
 
 def npz_keys(archive: zipfile.ZipFile) -> list[str]:
     return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-
-
-def load_arrays(path: str | os.PathLike[str]) -> NDArray[Any] | dict[str, NDArray[Any]]:
-    """The array of a .npy or the arrays of an .npz, by the ending of the name."""
-    return load_npz(path) if Path(path).suffix.lower() == ".npz" else load_npy(path)
 
 
 def _memory() -> int:

@@ -12,6 +12,9 @@ from karenina._compile import njit
 
 Array = NDArray[Any]
 
+# Gains closer than this are equal: rounding of the sums must not choose between splits.
+TIE = 1 + 1e-10
+
 
 @njit(cache=True)
 def best_split(hist: Array, order: Array, state: Array) -> tuple[int, int, float]:
@@ -41,7 +44,7 @@ def best_split(hist: Array, order: Array, state: Array) -> tuple[int, int, float
                 break
             gap = left * rest - (total - left) * seen
             gain = gap * gap / (seen * rest * count)
-            if gain > most:
+            if gain > most * TIE:
                 feature, cut, most = f, b, gain
     return feature, cut, most
 
@@ -55,6 +58,20 @@ def gather(rows: Array, index: Array, residual: Array, hist: Array) -> None:
         for f in range(rows.shape[1]):
             hist[f, rows[row, f], 0] += value
             hist[f, rows[row, f], 1] += 1.0
+
+
+@njit(cache=True)
+def threshold(counts: Array, b: int, ends: Array) -> float:
+    """Half way between the node's values on both sides of the split after bin b. ends: least and largest of each bin.
+
+    Bins that hold none of the node's rows are passed over: where rows are few, what lies between them is far apart.
+    """
+    after = b + 1
+    while counts[after] == 0.0:
+        after += 1
+    low, high = ends[b, 1], ends[after, 0]
+    middle = low + (high - low) / 2
+    return middle if middle < high else low
 
 
 @njit(cache=True)
@@ -77,6 +94,7 @@ def partition(rows: Array, f: int, b: int, index: Array, spare: Array) -> int:
 def grow(
     rows: Array,
     counts: Array,
+    ends: Array,
     residual: Array,
     curvature: Array,
     scale: float,
@@ -107,7 +125,7 @@ def grow(
         if node < len(hists):
             f, b, gain = best_split(hists[node], order, state)
             if f >= 0:
-                feature[node], cut[node] = f, b
+                feature[node], cut[node] = f, threshold(hists[node, f, :, 1], b, ends[f])
                 importance[f] += gain
                 middle = low + partition(rows, f, b, index[low:high], spare)
                 one, two = 2 * node + 1, 2 * node + 2
@@ -129,13 +147,13 @@ def grow(
 
 
 @njit(cache=True)
-def add_up(rows: Array, feature: Array, cut: Array, leaf: Array, out: Array) -> None:
+def add_up(codes: Array, feature: Array, cut: Array, leaf: Array, out: Array) -> None:
     """Add the leaf values of all rounds to out (trees, n)."""
     rounds, trees, _ = feature.shape
     for t in range(trees):
         for r in range(rounds):
-            for row in range(len(rows)):
+            for row in range(len(codes)):
                 node = 0
                 while feature[r, t, node] >= 0:
-                    node = 2 * node + (1 if rows[row, feature[r, t, node]] <= cut[r, t, node] else 2)
+                    node = 2 * node + (1 if codes[row, feature[r, t, node]] <= cut[r, t, node] else 2)
                 out[t, row] += leaf[r, t, node]

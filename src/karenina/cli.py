@@ -204,14 +204,17 @@ def score(
     names = [name.strip() for name in metrics.split(",") if name.strip()] if metrics is not None else None
     select(names, protocol)  # a misspelt name is an error before the work, not after
     if len(paths) == 1 and paths[0].is_dir():
-        from karenina.studies.evaluate import data_of, evaluate, run_table
+        from karenina.studies.evaluate import data_of
         from karenina.training import open as open_run
 
         run = open_run(paths[0])
         images = data_of(run, data_dir, data)
-        found = evaluate(run, images, metrics=names, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks)
-        table = run_table(found)
+        table = score_arrays(
+            run, metrics=names, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks, data=images
+        )
     else:
+        if data is not None:
+            raise ValueError("--data goes with a run directory")
         codes, factors, factor_names = read_codes(paths)
         table = score_arrays(codes, factors, names, protocol, repeats, seed, factor_names=factor_names, tasks=tasks)
     if csv is not None:
@@ -279,7 +282,7 @@ def main() -> None:
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         app()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError) as error:
         if os.environ.get("KARENINA_DEBUG"):
             raise
         print(f"karenina: {error}", file=sys.stderr)

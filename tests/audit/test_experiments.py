@@ -138,6 +138,19 @@ def test_outliers_and_dead_codes():
     assert (codes[:, 8:].std(axis=0) > 0).all()
 
 
+def test_dead_codes_beside_mixed_ones():
+    experiment = EXPERIMENTS["dead_mixed"]
+    codes, factors = experiment.make(4, rows=500)
+    weights = np.linalg.lstsq(factors, codes[:, :8], rcond=None)[0]
+    assert np.allclose(np.abs(weights), 1 / 8)
+    assert np.linalg.matrix_rank(weights) == 8  # nothing is lost
+    assert codes[:, 8:].shape == (500, 4)
+    assert (codes[:, 8:].std(axis=0) < 2e-3).all()
+    found = dci_from_importance(np.abs(weights.T))
+    truth = experiment.truth(4)
+    assert (truth["modularity"], truth["compactness"]) == pytest.approx((found.disentanglement, found.completeness))
+
+
 def test_rotation_keeps_distances():
     codes, factors = EXPERIMENTS["rotated"].make(30, rows=50)
     assert np.allclose(np.linalg.norm(codes[0] - codes, axis=1), np.linalg.norm(factors[0] - factors, axis=1))

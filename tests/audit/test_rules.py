@@ -115,6 +115,23 @@ def test_dead_codes_and_outliers(review):
     assert curves(review, "quantile", "outlier")["mig", "compactness"][1000] > 0.98
 
 
+def test_trees_mind_dead_codes_beside_mixed_ones_as_log_d_says():
+    found = run(["dci_boosted"], protocols=["ours"], experiments=["dead", "dead_mixed"], seeds=1, rows=1000)
+    ours = curves(found, "ours", "dead_mixed")
+    base = 1 - ours["dci_boosted", "compactness"][0]
+    for count in (4, 16):
+        expected = 1 - base * np.log(8) / np.log(8 + count)
+        assert ours["dci_boosted", "compactness"][count] == pytest.approx(expected, abs=0.03)
+        assert ours["dci_boosted", "modularity"][count] == pytest.approx(ours["dci_boosted", "modularity"][0], abs=0.03)
+    cells = {row[2]: cells["dead codes"] for row, cells in characteristics(found).items()}
+    assert {prop: cell.tick for prop, cell in cells.items()} == {
+        "modularity": True,
+        "compactness": False,
+        "explicitness": True,
+    }
+    assert cells["compactness"].numbers[0] < 0.01 < 0.2 < cells["compactness"].numbers[1]
+
+
 def test_characteristics_agree_with_the_curves(review):
     cells = characteristics(review)
     assert all(set(row) == set(rules()) for row in cells.values())

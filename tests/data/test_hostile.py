@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import EpsImagePlugin, Image
 
-from karenina._arrays import load_arrays, load_npy, load_npz
+from karenina._arrays import load_npy, load_npz
 from karenina.data import own
 from karenina.data.dsprites import load_painting
 from karenina.data.official import shapes3d_file
@@ -138,8 +138,8 @@ def test_arrays_of_other_parts_of_the_program(tmp_path):
     for array in (IMAGES, np.asfortranarray(FACTORS), np.array(["a", "bc"]), np.array(2.5), np.empty((0, 3))):
         np.save(tmp_path / "a.npy", array)
         np.savez_compressed(tmp_path / "a.npz", x=array, y=IMAGES)
-        assert np.array_equal(load_arrays(tmp_path / "a.npy"), array)
-        assert np.array_equal(load_arrays(tmp_path / "a.npz")["x"], array)
+        assert np.array_equal(load_npy(tmp_path / "a.npy"), array)
+        assert np.array_equal(load_npz(tmp_path / "a.npz")["x"], array)
         assert list(load_npz(tmp_path / "a.npz", "x", "z")) == ["x"]
     for content, message in (
         (b"", "not readable"),
@@ -264,6 +264,7 @@ def test_links_within_a_file_are_followed(tmp_path):
         ("factors", np.float64(3), r"factors are float64 \(\)"),
         ("factors", np.array([b"a"] * 12), "factors are "),
         ("factor_names", np.arange(5), "expected 2 different names"),
+        ("factor_names", np.zeros(2, [("a", int)]), "factor_names is .* expected numbers or text"),
         ("factor_names", None, "holds the arrays factors, images"),
     ],
 )
@@ -300,6 +301,15 @@ def test_a_plain_block_beyond_the_end_of_the_file(tmp_path, monkeypatch):
     (tmp_path / "a.h5").write_bytes(moved)
     with pytest.raises(ValueError, match=r"a\.h5 is"):
         open_own(tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.h5"])
+def test_pipes_and_devices_are_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    (tmp_path / f"zero-{name}").symlink_to("/dev/zero")
+    for path in tmp_path.iterdir():
+        with pytest.raises(ValueError, match="is neither a folder of images nor one of"):
+            open_own(path)
 
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"

@@ -171,8 +171,12 @@ def test_edges(classifier):
     test_codes, test_factors = noisy(100, seed=1)
     shifted = explicitness(codes, v, test_codes=test_codes, test_factors=test_factors + 2, classifier=classifier)
     assert [list(classes) for classes, _ in shifted.details["auc"]] == [[2, 3, 4]] * 2
-    alone = explicitness(codes, v, test_codes=test_codes, test_factors=test_factors + 50, classifier=classifier)
+    with pytest.warns(UserWarning, match="no explicitness of factor 0, factor 1: fewer than two"):
+        alone = explicitness(codes, v, test_codes=test_codes, test_factors=test_factors + 50, classifier=classifier)
     assert np.isnan(float(alone))
+    with pytest.warns(UserWarning, match="no explicitness of factor 1: fewer than two"):
+        partly = explicitness(codes, np.column_stack([v, np.arange(200)])[:, [0, 2]], classifier=classifier)
+    assert partly.value == partly.per_factor[0]
     rare = v.copy()
     rare[0] = 9
     assert np.isfinite(float(explicitness(codes, rare, classifier=classifier)))

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from karenina.metrics._histograms import discretise, factor_labels
 from karenina.metrics._inputs import check, ranks
 from karenina.metrics._result import Result
+from karenina.metrics.dci import dci
 
 CODES = np.arange(12.0).reshape(6, 2)
 FACTORS = np.arange(6) % 3
@@ -26,11 +27,31 @@ FACTORS = np.arange(6) % 3
         (CODES, np.array(list("abcabc")), "factors must be numbers"),
         ([[1.0], [1.0, 2.0]], [0, 1], "codes cannot be read as an array"),
         (CODES, np.ones(6), "every factor is constant"),
+        (np.ma.masked_equal(CODES, 5), FACTORS, "codes .* at row 2, column 1; it is masked"),
+        (CODES, np.ma.masked_equal(FACTORS, 1), "factors .* at row 1, column 0; it is masked"),
+        (CODES, 2**53 + FACTORS, "factors .* has 9007199254740993 at row 1, column 0; beyond 2\\^53 integers merge"),
+        (CODES, -(2**63) + FACTORS, "factors .* has -9223372036854775808 at row 0, column 0; beyond 2\\^53"),
+        (CODES, 2**63 + FACTORS.astype(np.uint64), "factors .* beyond 2\\^53 integers merge"),
+        (2**53 + CODES.astype(int), FACTORS, "codes .* beyond 2\\^53 integers merge"),
     ],
 )
 def test_bad_arrays_are_named(codes, factors, message):
     with pytest.raises(ValueError, match=message):
         check(codes, factors)
+
+
+def test_masks_that_hide_nothing_and_the_largest_exact_integers_are_fine():
+    inputs = check(np.ma.masked_array(CODES), [2**53, 2**53 - 1, -(2**53), 2**53, 0, 0])
+    assert inputs.labels.ravel().tolist() == [3, 2, 0, 3, 1, 1]
+
+
+def test_masked_test_rows_are_refused():
+    for test_codes, test_factors in (
+        (np.ma.masked_equal(CODES, 5), FACTORS),
+        (CODES, np.ma.masked_equal(FACTORS, 1)),
+    ):
+        with pytest.raises(ValueError, match="test_.* it is masked"):
+            dci(CODES, FACTORS, test_codes=test_codes, test_factors=test_factors)
 
 
 def test_bad_declarations():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import karenina
-from karenina.metrics import METRICS
+from karenina.metrics import METRICS, dci, scoring
 from karenina.metrics._rows import drawn
 from karenina.metrics.plots import plot_scores
 
@@ -100,6 +100,40 @@ def test_a_metric_that_cannot_be_computed_says_so_and_the_rest_go_on():
     assert first.note
     assert second.value > 0.2
     json.loads(table.to_json())
+
+
+def test_labels_that_are_all_unique_have_no_score_and_a_note():
+    codes = np.random.default_rng(0).normal(size=(60, 3))
+    table = karenina.score(codes, np.arange(60), metrics=["explicitness", "dci_forest", "mig"])
+    notes = {row.metric: row.note for row in table.rows if np.isnan(row.value)}
+    assert notes == {
+        "explicitness": "no explicitness of factor 0: fewer than two of its values are in both training and test rows",
+        "dci_forest": "no informativeness of factor 0: training and test rows share none of its values",
+    }
+
+
+def test_masked_codes_are_refused():
+    factors = np.arange(60) % 3
+    codes = np.ma.masked_greater(np.random.default_rng(0).normal(size=(60, 3)), 2)
+    with pytest.raises(ValueError, match="it is masked"):
+        karenina.score(codes, factors, metrics="mig")
+
+
+@pytest.mark.parametrize("protocol", [None, "locatello"])
+def test_a_slow_metric_says_so_before_it_begins(monkeypatch, protocol):
+    label = np.arange(6000) // 6
+    factors = np.column_stack([label % 3, label if protocol is None else label / 7])
+    codes = np.random.default_rng(0).normal(size=(6000, 2))
+    given = {"protocol": protocol, "factor_names": ["shape", "angle"]}
+    karenina.score(codes, factors, metrics="mig", **given)
+    karenina.score(codes[:30], factors[:30], metrics="dci_boosted", protocol=protocol)
+    monkeypatch.setattr(scoring, "measure", None)
+    with pytest.raises(
+        UserWarning, match="boosted trees of angle with its 1,000 classes can take minutes: .*dci_forest"
+    ):
+        karenina.score(codes, factors, metrics=["mig", "dci_boosted"], **given)
+    with pytest.raises(UserWarning, match="boosted trees of factor 1 with its 1,000 classes"):
+        dci(codes, factors, model="boosted", continuous=False)
 
 
 @pytest.mark.filterwarnings("ignore:dropped constant factors")

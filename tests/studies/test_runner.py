@@ -302,6 +302,7 @@ def strangers(tmp_path, monkeypatch):
     for name in STRANGERS:
         (folder / f"{name}.py").write_text(f"open({str(folder / name)!r}, 'w')\nraise SystemExit('{name}')\n")
     monkeypatch.chdir(folder)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     return lambda: [name for name in STRANGERS if (folder / name).exists()]
 
 

@@ -39,15 +39,17 @@ def test_same_regression_as_scikit_learn():
     assert np.allclose(ours, theirs, atol=1e-9)
 
 
-@pytest.mark.parametrize("n", [10, 100, 500])
-def test_accuracy_on_new_rows_agrees_with_scikit_learn(n):
+# With ten rows many splits are equally good; ours are drawn, scikit-learn leaves them to rounding.
+@pytest.mark.parametrize(("n", "seeds"), [(10, 15), (100, 1), (500, 1)])
+def test_accuracy_on_new_rows_agrees_with_scikit_learn(n, seeds):
     z, v = blurred(n + 3000, (3, 6, 9), 0.25, seed=n)
     gaps = []
     for j in range(3):
         seen, labels = np.unique(v[:n, j], return_inverse=True)
-        ours = seen[boost(z[:n], labels, len(seen), np.random.default_rng(0)).predict(z[n:])]
+        fits = [boost(z[:n], labels, len(seen), np.random.default_rng(seed)) for seed in range(seeds)]
+        ours = np.mean([seen[fit.predict(z[n:])] == v[n:, j] for fit in fits])
         theirs = seen[GradientBoostingClassifier(random_state=0).fit(z[:n], labels).predict(z[n:])]
-        gaps.append((ours == v[n:, j]).mean() - (theirs == v[n:, j]).mean())
+        gaps.append(ours - (theirs == v[n:, j]).mean())
     assert abs(np.mean(gaps)) < 0.02
     assert np.abs(gaps).max() < 0.03
 

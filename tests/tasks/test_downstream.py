@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 
+from karenina._boosting import boost
 from karenina.tasks import _logistic, downstream
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
@@ -20,19 +21,9 @@ def table(n=3000, sizes=(3, 6, 10), noise=0.0, seed=0):
     return v + noise * rng.normal(size=v.shape), v
 
 
-@pytest.mark.parametrize(
-    ("model", "name", "sizes"),
-    [
-        ("logistic", "downstream_lrcv_10_1000", (10,)),
-        pytest.param("logistic", "downstream_lrcv_100_1000_1000", (100, 1000), marks=pytest.mark.slow),
-        ("boosted", "downstream_gbt_10_1000", (10,)),
-        ("boosted", "downstream_gbt_100_1000_1000", (100, 1000)),
-    ],
-)
-def test_reference_values(model, name, sizes):
+def of_reference(model, sizes, seed=0):
     factors, codes = np.load(REFERENCE / "factors.npz"), np.load(REFERENCE / "codes_identity.npz")
-    published = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())["identity"][name]["result"]
-    result = downstream(
+    return downstream(
         codes["codes_train"],
         factors["factors_train"],
         sizes=sizes,
@@ -40,11 +31,48 @@ def test_reference_values(model, name, sizes):
         models=[model],
         test_codes=codes["codes_test"],
         test_factors=factors["factors_test"],
+        seed=seed,
     )
-    for s, size in enumerate(sizes):
-        expected = [published[f"{size}:test_accuracy_factor_{j}"] for j in range(5)]
-        assert np.abs(result.scores[0, s] - expected).max() < 0.03
-        assert abs(result.mean[0, s] - published[f"{size}:mean_test_accuracy"]) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "size", "seeds"),
+    [
+        ("logistic", "downstream_lrcv_10_1000", 10, 1),
+        pytest.param("logistic", "downstream_lrcv_100_1000_1000", 1000, 1, marks=pytest.mark.slow),
+        # With ten rows many splits are equally good, and chance decides between them.
+        ("boosted", "downstream_gbt_10_1000", 10, 7),
+        ("boosted", "downstream_gbt_100_1000_1000", 100, 1),
+        ("boosted", "downstream_gbt_100_1000_1000", 1000, 1),
+    ],
+)
+def test_reference_values(model, name, size, seeds):
+    published = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())["identity"][name]["result"]
+    scores = np.median([of_reference(model, (size,), seed).scores[0, 0] for seed in range(seeds)], axis=0)
+    expected = [published[f"{size}:test_accuracy_factor_{j}"] for j in range(5)]
+    assert np.abs(scores - expected).max() < 0.03
+    assert abs(scores.mean() - published[f"{size}:mean_test_accuracy"]) < 0.01
+
+
+def test_logistic_regression_on_100_rows_is_scikit_learns():
+    """Cross-validation chooses between near-equal penalties there, so versions of scikit-learn differ by up to .07."""
+    factors, codes = np.load(REFERENCE / "factors.npz"), np.load(REFERENCE / "codes_identity.npz")
+    scores = of_reference("logistic", (100,)).scores[0, 0]
+    for j in range(2):
+        theirs = LogisticRegressionCV(Cs=10, cv=KFold(5))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            theirs.fit(codes["codes_train"][:100], factors["factors_train"][:100, j])
+        assert scores[j] == theirs.score(codes["codes_test"][:1000], factors["factors_test"][:1000, j])
+
+
+def test_thresholds_lie_half_way_between_the_values_of_a_node():
+    """The right half splits between 20 and 60, though another row has the value 30."""
+    x = np.array([[0.0, 30], [0, 30], [1, 20], [1, 20], [1, 60], [1, 60]])
+    y = np.array([5.0, 5, 0, 0, 1, 1])
+    test = np.array([[1.0, value] for value in (25.0, 39, 41, 50)])
+    ours = boost(x, y, 0, np.random.default_rng(0)).predict(test)
+    assert ours == pytest.approx(GradientBoostingRegressor().fit(x, y).predict(test), abs=1e-9)
 
 
 @pytest.mark.parametrize("classes", [2, 7])

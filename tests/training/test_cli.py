@@ -18,6 +18,7 @@ from karenina.training.checkpoint import read_tensors, write_tensors
 def refuse(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """Runs a command that must be refused with one line, and gives the line."""
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main() replaces it
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # and sets it
 
     def run(*words: object) -> str:
         monkeypatch.setattr("sys.argv", ["karenina", *map(str, words)])

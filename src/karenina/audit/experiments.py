@@ -152,6 +152,14 @@ def _dead(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
     return np.hstack([v, 1e-3 * rng.normal(size=(len(v), int(count)))]), v
 
 
+def _dead_mixed(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
+    """The same beside codes of which each holds all factors alike: DCI divides entropies by log d, so that what is
+    spread over eight of many codes looks concentrated."""
+    from scipy.linalg import hadamard
+
+    return _dead(v @ hadamard(FACTORS) / FACTORS, count, rng)[0], v
+
+
 def _rotated(v: Floats, degrees: float | str, rng: np.random.Generator) -> Pair:
     """Codes turned in pairs: nothing is lost, but no code stands for a factor any more."""
     angle = np.radians(float(degrees))
@@ -247,6 +255,15 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment("outlier", "", "A wild entry in each code", "ranges away", (1, 10, 1000), _outlier, _perfect, 1),
         Experiment("dead", "", "Dead codes", "dead codes added", (0, 4, 16), _dead, _perfect, 0),
+        Experiment(
+            "dead_mixed",
+            "",
+            "Dead codes beside mixed ones",
+            "dead codes added",
+            (0, 4, 16),
+            _dead_mixed,
+            lambda value: {"modularity": 0.0, "compactness": 0.0, "explicitness": 1.0},
+        ),
         Experiment("rotated", "", "Codes turned in pairs", "degrees", (0, 15, 30, 45), _rotated, _explicit, 0),
         Experiment("categories", "", "Factors are names", "names", (2, 4, 8, 16), _categories, _perfect, labels=True),
         Experiment(

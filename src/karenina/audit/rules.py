@@ -56,8 +56,9 @@ class Rule:
         return Cell(self.passes(row[2], *(round(number, 4) for number in numbers)) if numbers else None, numbers)
 
 
-def _at_most(limit: float) -> Callable[[str, float], bool | None]:
-    return lambda prop, number: None if math.isnan(number) else abs(number) <= limit
+def _at_most(limit: float) -> Callable[..., bool | None]:
+    """Each number, up or down."""
+    return lambda prop, *numbers: None if any(map(math.isnan, numbers)) else max(map(abs, numbers)) <= limit
 
 
 def _means(audit: Audit, row: Row, experiment: str) -> Mapping[float | str, float]:
@@ -116,10 +117,13 @@ def _noise(audit: Audit, row: Row) -> Numbers:
     return _share(audit, row, noise[0.0], noise[0.0] - noise[0.4])
 
 
-def _largest_change(experiment: str) -> Callable[[Audit, Row], Numbers]:
-    """Up or down, from the experiment's neutral value, or from its first."""
+def _largest_change(*experiments: str) -> Callable[[Audit, Row], Numbers]:
+    """In each experiment, up or down, from its neutral value, or from its first."""
 
     def measure(audit: Audit, row: Row) -> Numbers:
+        return tuple(number for experiment in experiments for number in change(audit, row, experiment))
+
+    def change(audit: Audit, row: Row, experiment: str) -> Numbers:
         means = _means(audit, row, experiment)
         if not means:
             return ()
@@ -234,9 +238,9 @@ RULES = (
     ),
     Rule(
         "dead codes",
-        f"Changes by at most 10 % {_OF_PERFECT} when 4 or 16 codes are added that hardly move. Number: the largest "
-        "change.",
-        _largest_change("dead"),
+        f"Changes by at most 10 % {_OF_PERFECT} when 4 or 16 codes are added that hardly move, to perfect codes and to "
+        "codes that hold all factors alike. Numbers: the largest change in each.",
+        _largest_change("dead", "dead_mixed"),
         _at_most(0.1),
     ),
     Rule(

@@ -215,9 +215,13 @@ def h5_small(file: h5py.File, key: str, expected: str) -> NDArray | None:
 
 
 def h5_whole(dataset: Any) -> NDArray:
+    """All of a dataset of numbers or text."""
+    text = h5py.check_string_dtype(dataset.dtype)
+    if not text and dataset.dtype.kind not in "biuf":  # not even read: HDF5 can crash on damaged lists of lists
+        raise ValueError(f"{dataset.name} is {dataset.dtype}, expected numbers or text")
     if dataset.dtype.itemsize * math.prod(dataset.shape) > MEMORY_LIMIT:
         raise ValueError(f"{dataset.name} is {dataset.dtype} {dataset.shape}, too large for memory")
-    return np.asarray((dataset.asstr() if h5py.check_string_dtype(dataset.dtype) else dataset)[()])
+    return np.asarray((dataset.asstr() if text else dataset)[()])
 
 
 def h5_blocks(path: Path, key: str) -> Iterator[NDArray]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from karenina.data._reading import bad, find, missing
+from karenina.data._reading import MEMORY_LIMIT, bad, find, missing
 from karenina.data._rows import CachedRows, Rows
 from karenina.data.dataset import DataSet, TableDataSet
 from karenina.data.factors import FactorGrid
@@ -186,5 +186,5 @@ def _check_car(path: Path, views: tuple[int, ...]) -> None:
     except Exception as error:
         raise bad(path, expected, error) from None
     shape, kind = content.get("im", ((), "missing"))
-    if len(shape) != 5 or shape[2:] != (3, views[1], views[0]) or kind != "uint8":
+    if len(shape) != 5 or shape[2:] != (3, views[1], views[0]) or kind != "uint8" or math.prod(shape) > MEMORY_LIMIT:
         raise ValueError(f"{path} holds {content or 'nothing'}, expected {expected}")

@@ -35,7 +35,8 @@ def open_own(path: Path, **options: Any) -> TableDataSet:
     path = Path(path)
     if not path.exists():
         raise ValueError(f"{str(path)!r} does not exist; expected a folder of images, an .npz or an .h5")
-    reader = folder if path.is_dir() else readers.get(path.suffix.lower())
+    # A pipe or a device is no file: to read it might never end.
+    reader = folder if path.is_dir() else readers.get(path.suffix.lower()) if path.is_file() else None
     if reader is None:
         raise ValueError(f"{str(path)!r} is neither a folder of images nor one of {', '.join(readers)}")
     try:

@@ -4,9 +4,13 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+# Beyond this, floats do not tell neighbouring integers apart.
+EXACT = 2**53
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,10 @@ def ranks(column: NDArray[np.float64]) -> NDArray[np.int64]:
     array([0, 2, 0, 1])
     """
     low, high = column.min(), column.max()
-    whole = column.astype(np.int64) if low > -(2.0**53) and high < 2.0**53 else None
+    whole = column.astype(np.int64) if low > -EXACT and high < EXACT else None
     if whole is None or high - low > 4 * len(column) + 1024 or (whole != column).any():
         return np.unique(column, return_inverse=True)[1].astype(np.int64)
-    whole -= int(low)  # small whole numbers need no sorting
+    whole -= int(low)  # small integers need no sorting
     seen = np.bincount(whole) > 0
     return whole if seen.all() else (np.cumsum(seen) - 1)[whole]
 
@@ -77,12 +81,25 @@ def as_matrix(value: ArrayLike, argument: str) -> NDArray[np.float64]:
         raise ValueError(f"{argument} must be numbers, got dtype {array.dtype}")
     if array.shape[1] == 0:
         raise ValueError(f"{argument} has shape {array.shape}: no columns")
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        _refuse(argument, array, np.ma.getmaskarray(value).reshape(array.shape), "; it is masked: leave such rows out")
+    if array.dtype.kind in "iu" and not exact(array):
+        _refuse(argument, array, (array > EXACT) | (array < -EXACT), "; beyond 2^53 integers merge: number them from 0")
     array = array.astype(np.float64, order="C")
     finite = np.isfinite(array)
     if not finite.all():
-        row, column = np.argwhere(~finite)[0]
-        raise ValueError(f"{argument} of shape {array.shape} has {array[row, column]} at row {row}, column {column}")
+        _refuse(argument, array, ~finite)
     return array
+
+
+def exact(integers: NDArray[Any]) -> bool:
+    """Whether floats hold all of these integers."""
+    return not integers.size or bool(integers.min() >= -EXACT and integers.max() <= EXACT)
+
+
+def _refuse(argument: str, array: NDArray[Any], bad: NDArray[np.bool_], why: str = "") -> NoReturn:
+    row, column = np.argwhere(bad)[0]
+    raise ValueError(f"{argument} of shape {array.shape} has {array[row, column]} at row {row}, column {column}{why}")
 
 
 def _varies(array: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -103,7 +120,7 @@ def check(
 ) -> Inputs:
     """Check (codes, factors) and decide which factors are continuous.
 
-    `continuous`: one bool, or one per factor. None: a factor of an integer array, or of whole numbers, is discrete;
+    `continuous`: one bool, or one per factor. None: a factor of an integer array, or of integers, is discrete;
     any other float factor is continuous.
     """
     z = as_matrix(codes, "codes")

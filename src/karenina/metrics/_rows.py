@@ -1,12 +1,11 @@
 """Which rows train a predictor and which test it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics._inputs import Inputs, check
+from karenina.metrics._inputs import Inputs, as_matrix, check
 
 Rows = NDArray[np.int64]
 
@@ -31,10 +30,10 @@ def split(
         raise ValueError("give both test_codes and test_factors, or neither")
     if test_codes is not None and test_factors is not None:
         size = len(check(codes, factors, continuous, least=4).codes)
-        parts: list[NDArray[Any]] = [np.asarray(a) for a in (codes, test_codes, factors, test_factors)]
-        parts = [a[:, None] if a.ndim == 1 else a for a in parts]
+        given = {"codes": codes, "test_codes": test_codes, "factors": factors, "test_factors": test_factors}
+        parts = [as_matrix(array, name) for name, array in given.items()]
         for name, one, two in (("codes", parts[0], parts[1]), ("factors", parts[2], parts[3])):
-            if two.ndim != 2 or one.shape[1] != two.shape[1]:
+            if one.shape[1] != two.shape[1]:
                 raise ValueError(f"test_{name} has shape {two.shape}, expected (m, {one.shape[1]}) as {name}")
         if len(parts[1]) != len(parts[3]) or not len(parts[1]):
             raise ValueError(f"test_codes has shape {parts[1].shape} and test_factors {parts[3].shape}")

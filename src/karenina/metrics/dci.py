@@ -1,5 +1,6 @@
 """DCI: disentanglement, completeness and informativeness, from what each code tells a predictor of each factor."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,8 @@ from karenina.metrics._rows import Rows, split
 
 Array = NDArray[np.float64]
 MEASURES = ("accuracy", "explicitness", "nrmse")
+# Boosting grows a tree per class and round. Rows times classes that take it about half a minute.
+SLOW = 5_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +131,8 @@ def dci(
     rng = np.random.default_rng(seed)
     given = (codes, factors, test_codes, test_factors)
     inputs, train, test = split(*given, test_fraction, continuous, rng, rows=rows)
+    if model == "boosted":
+        warn_of_many_classes(inputs)
     options: dict[str, Any] = {"scale": scale, "alphas": alphas, "folds": folds, "backend": backend}
     options |= {"depths": sorted(int(depth) for depth in depths), "max_features": shares}
     importance, predicted, chosen = MODELS[model](inputs, train, test, options, rng)
@@ -136,6 +141,10 @@ def dci(
     measures = [informativeness or ("accuracy" if labelled[j] else "explicitness") for j in range(len(labelled))]
     columns = zip(measures, inputs.factors.T, predicted.T)
     quality = [_quality(measure, v, train, test, guess, guess_error) for measure, v, guess in columns]
+    unknown = [name for name, value in zip(inputs.names, quality) if np.isnan(value)]
+    if unknown:
+        why = "training and test rows share none of its values"
+        warnings.warn(f"no informativeness of {', '.join(unknown)}: {why}", stacklevel=2)
     result = dci_from_importance(importance, completeness=completeness)
     return replace(
         result,
@@ -173,6 +182,18 @@ def dci_from_importance(importance: ArrayLike, *, completeness: str = "mean") ->
         per_factor=per_factor,
         per_factor_informativeness=np.full(r.shape[1], np.nan),
     )
+
+
+def warn_of_many_classes(inputs: Inputs) -> None:
+    """Say of which factors boosting would take minutes, and what to do instead."""
+    for name, labels, number in zip(inputs.names, inputs.labels.T, inputs.continuous):
+        classes = int(labels.max()) + 1
+        if not number and len(labels) * classes > SLOW:
+            warnings.warn(
+                f"boosted trees of {name} with its {classes:,} classes can take minutes: declare it continuous, or "
+                "use dci_forest or dci_lasso",
+                stacklevel=3,
+            )
 
 
 def _concentration(r: Array) -> Array:

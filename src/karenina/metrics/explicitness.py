@@ -1,5 +1,6 @@
 """Explicitness: how well a linear classifier reads each factor's value from the whole code."""
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -82,7 +83,11 @@ def explicitness(
     if rescale:
         curves = [(classes, 2 * (auc - 0.5)) for classes, auc in curves]
     per_factor = np.array([auc.mean() if auc.size else np.nan for _, auc in curves])
-    value = float(np.nanmean(per_factor)) if np.isfinite(per_factor).any() else float("nan")
+    unknown = [name for name, area in zip(inputs.names, per_factor) if np.isnan(area)]
+    if unknown:
+        why = "fewer than two of its values are in both training and test rows"
+        warnings.warn(f"no explicitness of {', '.join(unknown)}: {why}", stacklevel=2)
+    value = float(np.nanmean(per_factor)) if len(unknown) < len(per_factor) else float("nan")
     return Result(value, per_factor=inputs.spread(per_factor), details={"auc": tuple(curves)})
 
 

@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from karenina.metrics._inputs import Inputs, as_matrix, check
 from karenina.metrics._sampling import Simulator
+from karenina.metrics.dci import warn_of_many_classes
 from karenina.metrics.information import InformationTables, information_tables
 from karenina.metrics.registry import METRICS, PROTOCOLS, TABLE_SETTINGS, Metric
 from karenina.metrics.table import Row, Table
@@ -74,6 +76,10 @@ def score(
     inputs = check(codes, factors, continuous, factor_names)
     declared = np.zeros(np.atleast_2d(np.asarray(factors).T).shape[0], bool)
     declared[inputs.kept] = inputs.continuous
+    for settings in chosen.values():
+        if settings.get("model") == "boosted":  # now, as a note would be read when the minutes are over
+            numbers = inputs.continuous & (settings.get("continuous") is not False)
+            warn_of_many_classes(replace(inputs, continuous=numbers))
     z, v = inputs.codes, np.asarray(factors, dtype=np.float64).reshape(len(inputs.codes), -1)
     if test is not None:
         test = as_matrix(test[0], "test_codes"), as_matrix(test[1], "test_factors")
@@ -111,9 +117,9 @@ def score(
                 )
             )
     names = tuple(factor_names) if factor_names is not None else tuple(f"factor {j}" for j in range(len(declared)))
-    settings = {"protocol": protocol, "repeats": repeats, "seed": seed, "rows": len(z), "codes": z.shape[1]}
+    about = {"protocol": protocol, "repeats": repeats, "seed": seed, "rows": len(z), "codes": z.shape[1]}
     kept = {name: result for name, result in results.items() if result is not None}
-    return Table(tuple(rows_of_table), kept, names, settings)
+    return Table(tuple(rows_of_table), kept, names, about)
 
 
 def measure(

@@ -195,10 +195,13 @@ def score(
     factor_names: Sequence[str] | None = None,
     continuous: bool | Sequence[bool] | None = None,
     tasks: bool = False,
+    data: "DataSet | str | os.PathLike[str] | NDArray[Any] | None" = None,
 ) -> Table:
     """Every metric of codes (n, d) against factors (n, k), or of a run, which is encoded once.
 
     See `karenina.metrics.score` for the parameters and the table. A run's table also has its label-free scores.
+    data: what to score a run on, as in `karenina.train`; by default what it was trained on, which must be given if it
+    is your own.
     tasks: also how well the factors can be predicted from few rows and many, and how fair such predictions are.
 
     >>> rng = np.random.default_rng(0)
@@ -209,16 +212,22 @@ def score(
     """
     run: Any = codes if hasattr(codes, "encode") else None
     if run is None:
+        if data is not None:
+            raise ValueError("score(run, data=...) encodes data; codes and factors as arrays need none")
         if factors is None:
             raise ValueError("score(codes, factors) needs the factors (n, k); without labels use karenina.udr")
-        z = np.asarray(codes)
+        z: Any = codes
         table = scoring.score(
             z, factors, metrics, protocol, repeats, seed, factor_names=factor_names, continuous=continuous
         )
         return with_tasks(table, z, factors, continuous, seed) if tasks else table
     if factors is not None:
         raise ValueError("score(run) draws its own images and factors; give codes as an array to score against yours")
-    return run_table(evaluate(run, metrics=metrics, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks))
+    if data is not None:
+        from karenina.training.train import as_data
+
+        data = as_data(data)
+    return run_table(evaluate(run, data, metrics=metrics, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks))
 
 
 def run_table(evaluation: Evaluation) -> Table:

@@ -39,7 +39,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any],
 
 def _checksum(content: bytes, found: str) -> str:
     """SHA-256 of the file with the checksum found in it blanked."""
-    return hashlib.sha256(content.replace(found.encode(), _BLANK.encode(), 1)).hexdigest()
+    return hashlib.sha256(content.replace(found.encode(errors="replace"), _BLANK.encode(), 1)).hexdigest()
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -51,10 +51,13 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise BadFile(f"{path} is missing") from None
     except (SafetensorError, KeyError, ValueError, RecursionError) as error:
         raise BadFile(f"{path} is damaged or not a file of karenina ({error})") from None
-    # Files from before there were checksums begin with their format; another first word is a damaged one.
     first = next(iter(about), None) if isinstance(about, dict) else None
-    sealed = str(about.pop("sha256")) if first == "sha256" else ""
-    if first not in ("sha256", "format") or (sealed and sealed != _checksum(path.read_bytes(), sealed)):
+    if first == "sha256":
+        found = str(about.pop("sha256"))
+        intact = found == _checksum(path.read_bytes(), found)
+    else:  # from before there were checksums, unless it is that word that was damaged
+        intact = first == "format"
+    if not intact:
         raise BadFile(f"{path} is damaged: its content does not have its checksum")
     check_format(path, about)
     return tensors, about

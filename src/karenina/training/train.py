@@ -73,8 +73,8 @@ def train(
     progress: called with a Progress about 200 times or more.
 
     The same call again returns the finished run at once; what was "auto" stays what it was when the run began, also
-    where "auto" meant something else then. A directory with another config is a ValueError, as is a run that diverges
-    (TrainingDiverged, recorded in run.json).
+    where "auto" meant something else then. A directory with another run that is finished or has a checkpoint is a
+    ValueError, as is a run that diverges (TrainingDiverged, recorded in run.json).
     """
     data = as_data(data)
     settings = {
