@@ -285,7 +285,7 @@ def main() -> None:
     except (ValueError, OSError, MemoryError) as error:
         if os.environ.get("KARENINA_DEBUG"):
             raise
-        print(f"karenina: {error}", file=sys.stderr)
+        print(f"karenina: {str(error) or 'not enough memory'}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("karenina: interrupted", file=sys.stderr)

@@ -110,3 +110,8 @@ def test_score_show_and_rank(refuse, runs, tmp_path, damage):
     for words in (["score", path], ["show", path], ["rank", runs / "1", path]):
         assert DAMAGE[damage] in refuse(*words)
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
+
+def test_more_rows_than_memory(refuse, runs):
+    """Refused by numpy, which asks for 32 bytes for each of them."""
+    assert "allocate" in refuse("rank", runs / "0", runs / "1", "--rows", 10**14)

@@ -275,8 +275,8 @@ def check_memory(config: Config, method: Method) -> None:
     needed = 4 * (4 * weights + pixels)  # float32; a weight has a gradient and Adam's two moments
     if needed > here:
         raise ValueError(
-            f"a batch of {config.batch} and a model of {config.latents} latents and {weights:.2g} weights "
-            f"need {needed / 1e9:.2g} GB at least, this machine has {here / 1e9:.0f}"
+            f"a batch of {config.batch} and a model of {config.latents} latents and {weights:,.0f} weights "
+            f"need {needed / 1e9:,.0f} GB at least, this machine has {here / 1e9:.0f}"
         )
 
 
