@@ -1,9 +1,13 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from karenina.metrics import score
 from karenina.theory import entangle, entanglement, householder
 
 MARGINALS = [stats.uniform(0, 2), stats.norm(1, 3), stats.expon(), stats.beta(2, 5)]
@@ -54,6 +58,19 @@ def test_estimated_marginals_agree_with_known_ones():
     z = draw(50_000)
     difference = entangle(z) - entangle(z, marginals=MARGINALS)
     assert np.quantile(abs(difference) / z.std(axis=0), 0.99) < 0.1
+
+
+def test_what_the_docs_say_of_metrics_that_see_the_factors():
+    text = (Path(__file__).resolve().parents[1] / "docs" / "tasks.md").read_text()
+    lines = re.search(r"\| metric \| z \| f\(z\) \|\n\|---.*\n((?:\|.*(?:\n|$))+)", text)[1].splitlines()
+    said = {name: (float(one), float(two)) for name, one, two in (line.strip("| ").split(" | ") for line in lines)}
+    rng = np.random.default_rng(0)  # as in examples/impossible.py
+    marginals = [stats.norm(), stats.uniform(-1, 2), stats.gamma(2), stats.laplace()]
+    z = np.column_stack([marginal.rvs(4000, random_state=rng) for marginal in marginals])
+    both = (z, entangle(z, 0.3, marginals))
+    tables = [{row.metric: row for row in score(codes, z, list(said), continuous=True).rows[::-1]} for codes in both]
+    for name, values in said.items():
+        assert [table[name].value for table in tables] == pytest.approx(values, abs=0.05), name
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from karenina.tasks import Fairness, fairness, total_variation
+from karenina.tasks.fairness import _excess, _plain
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 SIZES = (3, 6, 10)
@@ -94,6 +96,29 @@ def test_chance_does_not_count_as_unfairness():
     plain, corrected = (fairness(v, v, correct=correct, test=2000).mean[0, 1] for correct in (False, True))
     assert 0.4 < corrected < 0.48
     assert plain > corrected
+
+
+def simulated(rng, labels, values, per_value, strength):
+    """True total variation and the two estimates, when each value favours a random half of the labels."""
+    sides = np.repeat([1.0, -1.0], [labels // 2, labels - labels // 2])
+    p = 1 + strength * np.array([rng.permutation(sides) for _ in range(values)]).T
+    p /= p.sum(axis=0)
+    true = np.abs(p - p.mean(axis=1, keepdims=True)).sum(axis=0).mean() / 2
+    value = np.repeat(np.arange(values), per_value)
+    guess = np.concatenate([rng.choice(labels, p=column, size=per_value) for column in p.T])
+    return true, _excess(guess, value, rng)[0], _plain(guess, value, rng)[0]
+
+
+def test_what_the_docs_say_of_differences_that_are_missed():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "tasks.md").read_text()
+    lines = re.search(r"\| true total variation .*\n\|---.*\n((?:\|.*\n)+)", text)[1].splitlines()
+    said = np.array([[float(cell) for cell in line.strip("| ").split(" | ")] for line in lines])
+    rng = np.random.default_rng(0)
+    strengths = (0.95, 0.5, 0.25, 0.12, 0)
+    found = np.array([np.mean([simulated(rng, 20, 10, 100, s) for _ in range(40)], axis=0) for s in strengths])
+    np.testing.assert_allclose(said, found, atol=0.0075)
+    few = np.array([np.mean([simulated(rng, 5, 5, 1000, s) for _ in range(10)], axis=0) for s in (0.25, 0.12)])
+    np.testing.assert_allclose(few[:, 1], [0.10, 0.04], atol=0.01)
 
 
 def test_continuous_factors_are_cut_into_bins():

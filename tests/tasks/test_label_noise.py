@@ -1,6 +1,9 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
-from scipy.stats import pearsonr, spearmanr
+from scipy.stats import norm, pearsonr, spearmanr
 
 from karenina.tasks import label_noise, robustness
 
@@ -33,6 +36,17 @@ def test_ordered_labels_move_by_gaussian_steps_to_values_that_exist():
     assert len(middle) == len(step)
     assert abs(step.mean()) < 0.3
     assert step.std() == pytest.approx(SPRITES[:, 3].std(), rel=0.1)  # a little less: the ends stop it
+
+
+def test_what_the_docs_say_of_labels_that_stay():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "tasks.md").read_text()
+    said = re.search(r"with six values (\d+) % .*, with 40 values (\d+) %, with two (\d+) %", text).groups()
+    for size, percent in zip((6, 40, 2), said):
+        inside = norm.cdf(0.5 / np.sqrt((size**2 - 1) / 12))  # half a step, in standard deviations
+        stays = ((size - 2) * (2 * inside - 1) + 2 * inside) / size  # at the two ends one way out only
+        assert round(100 * stays) == int(percent)
+        v = np.tile(np.arange(size), 60_000 // size)[:, None]
+        assert (label_noise(v, 1.0) == v).mean() == pytest.approx(stays, abs=0.01)
 
 
 def test_shape_dtype_and_other_numbers_of_factors():
