@@ -26,7 +26,7 @@ def own(tmp_path_factory):
 
 def test_the_advice_to_give_the_data_can_be_followed(own):
     run = karenina.open(own / "run")
-    with pytest.raises(ValueError, match="give it by --data or data="):
+    with pytest.raises(ValueError, match="give it by --data PATH or data="):
         karenina.score(run)
     data = karenina.load(own / "mine.npz")
     tables = [

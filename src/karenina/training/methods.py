@@ -2,12 +2,13 @@
 
 A method of one's own is an objective (one function of a batch), or a `Method` where that is not enough:
 
+>>> import karenina
 >>> def factor_vae_with_free_bits(batch, *, gamma=10.0, free=0.1):
 ...     tc = batch.beside["discriminator"].total_correlation(batch.z)
 ...     kl = batch.kl.clamp(min=free).sum()
 ...     return {"reconstruction": batch.reconstruction, "kl": kl, "total_correlation": gamma * tc}
 >>> mine = Method(factor_vae_with_free_bits, beside=(DISCRIMINATOR,))
->>> run = karenina.train("blobs", mine, gamma=20)   # doctest: +SKIP
+>>> run = karenina.train("blobs", mine, gamma=20, discriminator_units=8, steps=2)
 
 A package registers a method under a name of its choice by an entry point of the group "karenina.methods"; `karenina
 train` and study files then know it like the ones here.

@@ -181,7 +181,7 @@ def shapes(make: Callable[[], torch.nn.Module]) -> dict[str, tuple[int, ...]]:
     try:
         with torch.device("meta"):
             return {name: tuple(tensor.shape) for name, tensor in make().state_dict().items()}
-    except (RuntimeError, TypeError, OverflowError):
+    except (RuntimeError, TypeError, OverflowError, MemoryError):
         return {}
 
 
