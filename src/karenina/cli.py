@@ -269,10 +269,10 @@ def main() -> None:
     warnings.showwarning = _say  # one line, without the place in our code
     try:
         app()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError) as error:
         if os.environ.get("KARENINA_DEBUG"):
             raise
-        print(f"karenina: {error}", file=sys.stderr)
+        print(f"karenina: {error or 'not enough memory'}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("karenina: interrupted", file=sys.stderr)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from karenina.studies.folder import Folder, exclusive
 from karenina.studies.plan import Plan, Point
-from karenina.studies.table import read_parquet, write_parquet
+from karenina.studies.table import SCHEMAS, is_current, read_array, read_codes, write_parquet
 
 _DRAWS = 5  # of a number of seeds that is less than all
 
@@ -26,8 +26,8 @@ def score_together(folder: Folder, plan: Plan, workers: int = 1) -> None:
         done = set(folder.status().done)
         points = [point for point in plan.points if point.hash in done]
         key = json.dumps([plan.evaluation.hash, repr(plan.selection), sorted(done)]).encode()
-        file = folder.path / "together.parquet"
-        if file.exists() and read_parquet(file).schema.metadata.get(b"key") == key:
+        files = [folder.path / f"{name}.parquet" for name in ("together", "pairs", "dynamics")]
+        if files[0].exists() and all(is_current(file, key) for file in files if file.exists()):
             return
         rows: dict[str, list[Any]] = {"run": [], "metric": [], "value": []}
         pairs: dict[str, list[Any]] = {"data": [], "target": [], "source": [], "value": []}
@@ -36,12 +36,9 @@ def score_together(folder: Folder, plan: Plan, workers: int = 1) -> None:
             here = [point for point in points if point.data == data]
             _udr(folder, plan, here, workers, rows, pairs)
             _dynamics(folder, plan, [point for point in here if point.trace], rows, dynamics)
-        strings = ("run", "metric", "data", "target", "source", "setting", "runs")
-        kinds = {"seeds": pa.int64(), "draw": pa.int64(), **{name: pa.string() for name in strings}}
         for name, columns in (("pairs", pairs), ("dynamics", dynamics), ("together", rows)):
-            schema = pa.schema([(column, kinds.get(column, pa.float64())) for column in columns])
             if name == "together" or columns["value"]:
-                table = pa.table(columns, schema=schema).replace_schema_metadata({b"key": key})
+                table = pa.table(columns, schema=SCHEMAS[name]).replace_schema_metadata({b"key": key})
                 write_parquet(folder.path / f"{name}.parquet", table)
 
 
@@ -53,8 +50,7 @@ def _udr(
 
     if len(points) < 2:
         return
-    codes = [np.load(folder.run(point.hash) / "codes.npy", mmap_mode="r") for point in points]
-    kl = [np.load(folder.run(point.hash) / "kl.npy") for point in points]
+    codes, kl = zip(*(read_codes(folder.run(point.hash)) for point in points))
     for version in plan.selection.udr:
         lasso, a2a = version.startswith("lasso"), version.endswith("a2a")
         groups = [point.method if a2a else point.setting for point in points]
@@ -121,6 +117,6 @@ def _score_settings(folder: Folder, chosen: dict[str, list[Point]]) -> dict[str,
 
     found = {}
     for setting, members in chosen.items():  # one at a time: the traces of one setting are some 100 MB
-        traces = [np.load(folder.run(point.hash) / "trace.npy") for point in members]
+        traces = [read_array(folder.run(point.hash) / "trace.npy") for point in members]
         found[setting] = float(dynamics(traces, permutations=0).scores[0])
     return found
