@@ -29,7 +29,7 @@ def lab(tmp_path_factory):
     text = PAGE.read_text()
     (plan,) = re.findall(r"^```toml\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     commands = re.search(r"^```sh\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)[1].splitlines()
-    (folder / "mine.toml").write_text(f"steps = 40\nlatents = 4\n{plan}")
+    (folder / "mine.toml").write_text(f"steps = 250\nlatents = 4\n{plan}")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         said = {line: call(*shlex.split(line)[1:]) for line in commands}
@@ -59,7 +59,7 @@ def test_its_page_has_figures_and_says_that_there_are_no_labels(lab):
     assert "udr_lasso of beta_vae has the median" in caption  # the score whose panel is the first
 
 
-@pytest.mark.filterwarnings("ignore:.*have a KL near kl_threshold")  # after 40 steps no latent is sure of itself
+@pytest.mark.filterwarnings("ignore:.*have a KL near kl_threshold")  # after so few steps
 def test_every_other_command(lab, tmp_path, monkeypatch):
     monkeypatch.chdir(lab[0])
     runs = sorted(Path("lab/runs").iterdir())

@@ -107,10 +107,10 @@ def test_several_lists_are_all_swept_and_the_first_is_the_strength():
         (TEXT.replace("[1, 4]", "[]"), 4, "the grid is empty: beta has no value"),
         (TEXT.replace("[1, 4]", "[1, 4, 1.0]"), 4, "beta has 1 twice"),
         (TEXT.replace("= 2", "= [0, 0]"), 2, "seeds has 0 twice"),
-        (TEXT.replace("= 2", "= -1"), 2, "whole number, 0 or more; got -1"),
+        (TEXT.replace("= 2", "= -1"), 2, "integer, 0 or more; got -1"),
         (TEXT.replace("[1, 4]", "[1, inf]"), 4, "finite"),
         ("network = 'conv9'\n" + TEXT, 1, "no network 'conv9'"),
-        ("steps = 1.5\n" + TEXT, 1, "whole number"),
+        ("steps = 1.5\n" + TEXT, 1, "an integer"),
         ("trace = 1\n" + TEXT, 1, "true or false"),
         ("methods = 3\ndata = 'blobs'\nseeds = 1", 1, "[methods.beta_vae]"),
     ],
@@ -119,6 +119,34 @@ def test_mistakes_are_named_with_their_line(text, line, message):
     with pytest.raises(ValueError, match=rf"^my\.toml, line {line}: ") as raised:
         parse(text, "my.toml")
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TEXT.replace("[1, 4]", f"1{'0' * 400}"), "line 4: beta should be a finite value"),
+        (TEXT.replace("[1, 4]", f"[1, 1{'0' * 400}]"), "line 4: beta should be a finite value"),
+        (TEXT.replace("[1, 4]", "9" * 5000), "not TOML: Exceeds the limit"),
+        (TEXT.replace("[1, 4]", f"0x{'f' * 5000}"), "too long to show"),
+        (TEXT.replace("= 2", f"= 1{'0' * 400}"), "line 2: seeds should be an integer, at most 1,000,000"),
+        (TEXT.replace("= 2", "= 2000000"), "line 2: seeds should be an integer, at most 1,000,000; got 2000000"),
+        (TEXT.replace("= 2", f"= [0, {2**63}]"), "seeds should be an integer, at most"),
+        (TEXT.replace("= 2", "= 600000"), "the grid has 1,200,000 models; a study has at most 1,000,000"),
+        (f"latents = 1{'0' * 30}\n{TEXT}", "line 1: latents should be an integer, at most"),
+        (f"learning_rate = 1{'0' * 400}\n{TEXT}", "line 1: learning_rate should be a number from 0 on or auto"),
+        (f"network = []\n{TEXT}", "line 1: the grid is empty: network has no value"),
+        (f"network = [[]]\n{TEXT}", "line 1: network should be text; got []"),
+        (f"network = {'[' * 50_000}", "nested too deeply"),
+        (f"{TEXT}[methods.vae]\nbeta{'.beta' * 20_000} = 1", "nested too deeply"),
+        (f"{TEXT}[evaluation{' . a' * 20_000}]", "nested too deeply"),
+        (f"{TEXT}[methods.vae]\nbeta{'.beta' * 90} = 1", "line 6: beta should be a finite value"),
+    ],
+)
+def test_numbers_and_nests_beyond_measure_are_one_line(text, message):
+    with pytest.raises(ValueError, match=r"^my\.toml") as raised:
+        parse(text, "my.toml", check=False)
+    assert message in str(raised.value)
+    assert len(str(raised.value)) < 400
 
 
 def test_as_many_seeds_as_one_likes():

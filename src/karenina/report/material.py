@@ -170,7 +170,7 @@ def _runs_in(path: Path) -> list[Path]:
 def read_study(path: Path) -> Material:
     from karenina.studies.evaluate import inputs
     from karenina.studies.folder import Folder
-    from karenina.studies.table import read_parquet, results
+    from karenina.studies.table import read_codes, read_parquet, results
     from karenina.studies.task import load_data
 
     folder = Folder(path)
@@ -205,7 +205,7 @@ def read_study(path: Path) -> Material:
         return cached[name]
 
     def codes(name: str) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        return np.load(folder.run(name) / "codes.npy", mmap_mode="r"), np.load(folder.run(name) / "kl.npy")
+        return read_codes(folder.run(name))
 
     found = read_parquet(pairs).to_pandas() if pairs.exists() else None
     ranked = frame["metric"].isin([f"udr_{version}" for version in plan.selection.udr]).any()

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 _HEADER = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_STEP = re.compile(r"""[\w"'-]\s*\.\s*(?=[\w"'-])""")
+_DEEP = 100
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
@@ -20,9 +22,14 @@ class Source:
     text: str = ""
 
     def parse(self) -> dict[str, Any]:
+        # Of a key with thousands of parts, tomllib keeps every beginning: gigabytes for some kilobytes.
+        if any(len(_STEP.findall(piece)) > _DEEP for piece in re.split(r"[,=\[\]{}\n]", self.text)):
+            raise ValueError(f"{self.name} is not a study: its keys are nested too deeply")
         try:
             return tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
+        except RecursionError:
+            raise ValueError(f"{self.name} is not a study: its values are nested too deeply") from None
+        except ValueError as error:  # also numbers of thousands of digits
             raise ValueError(f"{self.name} is not TOML: {error}") from None
 
     def line(self, *keys: str) -> int | None:

@@ -168,7 +168,7 @@ class Folder:
     def _failure(self, name: str) -> dict[str, Any]:
         try:
             found = json.loads(self.failure(name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

@@ -11,6 +11,7 @@ from typing import Any
 from karenina.studies._toml import Source
 from karenina.studies.plan import UDR_VERSIONS, Plan, Scoring, Selection, Value, canonical
 
+MOST_MODELS = 1_000_000  # the largest study of the papers has 12,600
 Reader = Callable[..., Any]  # (source, value, *keys) -> the value for the plan
 
 
@@ -46,7 +47,7 @@ def from_values(values: Mapping[str, Any], source: Source, *, check: bool = True
 
 def _fields(source: Source, values: Any, readers: Mapping[str, Reader], *table: str) -> dict[str, Any]:
     if not isinstance(values, Mapping):
-        source.fail(f"{'.'.join(table)} should be a table; got {values!r}", *table)
+        source.fail(f"{'.'.join(table)} should be a table; got {_shown(values)}", *table)
     for key in values:
         _one_of(source, "key", key, readers, *table, key)
     return {key: readers[key](source, value, *table, key) for key, value in values.items()}
@@ -62,25 +63,46 @@ def _one_of(source: Source, what: str, given: str, known: Iterable[str], *keys: 
 
 def _text(source: Source, value: Any, *keys: str) -> str:
     if not isinstance(value, str):
-        source.fail(f"{keys[-1]} should be text; got {value!r}", *keys)
+        source.fail(f"{keys[-1]} should be text; got {_shown(value)}", *keys)
     return str(value)
 
 
-def _whole(least: int) -> Reader:
+def _whole(least: int, most: int = 2**63 - 1) -> Reader:
+    """most: by default what a column of the results can hold."""
+
     def read(source: Source, value: Any, *keys: str) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            source.fail(f"{keys[-1]} should be a whole number, {least} or more; got {value!r}", *keys)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            bound = f"{least} or more" if value.__class__ is not int or value < least else f"at most {most:,}"
+            source.fail(f"{keys[-1]} should be an integer, {bound}; got {_shown(value)}", *keys)
         return int(value)
 
     return read
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: not all digits of a huge number, nor all of a deeply nested table."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return f"one that is too long to show ({type(value).__name__})"
+    return text if len(text) <= 60 else f"{text[:50]}... ({len(text)} characters)"
+
+
+def _finite(value: Any) -> bool:
+    """Whether a number, however long an integer, fits a float."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _number(*words: str) -> Reader:
     def read(source: Source, value: Any, *keys: str) -> float | str:
         if isinstance(value, str) and value in words:
             return value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            source.fail(f"{keys[-1]} should be {' or '.join(['a number from 0 on', *words])}; got {value!r}", *keys)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value) or value < 0:
+            given = _shown(value)
+            source.fail(f"{keys[-1]} should be {' or '.join(['a number from 0 on', *words])}; got {given}", *keys)
         return float(value)
 
     return read
@@ -88,7 +110,7 @@ def _number(*words: str) -> Reader:
 
 def _flag(source: Source, value: Any, *keys: str) -> bool:
     if not isinstance(value, bool):
-        source.fail(f"{keys[-1]} should be true or false; got {value!r}", *keys)
+        source.fail(f"{keys[-1]} should be true or false; got {_shown(value)}", *keys)
     return bool(value)
 
 
@@ -103,8 +125,9 @@ def _many(one: Reader) -> Reader:
 
 def _seeds(source: Source, value: Any, *keys: str) -> tuple[int, ...]:
     """A number of seeds, counted from 0, or a list of them."""
-    found: tuple[int, ...] = _many(_whole(0))(source, value, *keys)
-    return found if isinstance(value, list) else tuple(range(found[0]))
+    if isinstance(value, list):
+        return tuple(_whole(0)(source, item, *keys) for item in value)
+    return tuple(range(_whole(0, MOST_MODELS)(source, value, *keys)))
 
 
 def _methods(source: Source, values: Any, *keys: str) -> tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]:
@@ -112,7 +135,7 @@ def _methods(source: Source, values: Any, *keys: str) -> tuple[tuple[str, tuple[
         source.fail("methods should be tables such as [methods.beta_vae]", *keys)
     for method, parameters in values.items():
         if not isinstance(parameters, Mapping):
-            source.fail(f"{method} should be a table of parameters, got {parameters!r}", *keys, method)
+            source.fail(f"{method} should be a table of parameters, got {_shown(parameters)}", *keys, method)
     return tuple(
         (method, tuple((name, _parameter(source, value, *keys, method, name)) for name, value in parameters.items()))
         for method, parameters in values.items()
@@ -121,8 +144,8 @@ def _methods(source: Source, values: Any, *keys: str) -> tuple[tuple[str, tuple[
 
 def _parameter(source: Source, value: Any, *keys: str) -> Value | tuple[Value, ...]:
     for item in value if isinstance(value, list) else [value]:
-        if not isinstance(item, Value) or (isinstance(item, float) and not math.isfinite(item)):
-            source.fail(f"{keys[-1]} should be a finite value or a list of them; got {value!r}", *keys)
+        if not isinstance(item, Value) or (isinstance(item, int | float) and not _finite(item)):
+            source.fail(f"{keys[-1]} should be a finite value or a list of them; got {_shown(value)}", *keys)
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -170,7 +193,7 @@ assert list(_PLAN) == [f.name for f in fields(Plan)]
 
 
 def _check_grid(source: Source, plan: Plan) -> None:
-    """No empty axis, and no model twice."""
+    """No empty axis, no model twice, and no more models than a machine can list."""
     axes: dict[tuple[str, ...], tuple[Any, ...]] = {
         (key,): getattr(plan, key) for key in ("data", "seeds", "latents", "network", "steps")
     }
@@ -185,6 +208,10 @@ def _check_grid(source: Source, plan: Plan) -> None:
             if value in seen:
                 source.fail(f"{keys[-1]} has {value} twice: these would be the same models", *keys)
             seen.add(value)
+    sweeps = [math.prod(len(v) for _, v in given if isinstance(v, tuple)) for _, given in plan.methods]
+    shared = math.prod(len(axis) for keys, axis in axes.items() if len(keys) == 1 and keys != ("methods",))
+    if shared * sum(sweeps) > MOST_MODELS:
+        source.fail(f"the grid has {shared * sum(sweeps):,} models; a study has at most {MOST_MODELS:,}")
 
 
 def _check_names(source: Source, plan: Plan) -> None:

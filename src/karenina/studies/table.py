@@ -5,12 +5,14 @@ import math
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from karenina._files import atomic
 from karenina.studies.folder import Folder
@@ -42,6 +44,19 @@ SCHEMA = pa.schema(
     ]
 )
 _OF_RUN = SCHEMA.names[:11]
+# The tables of a study, by the name of their file.
+_WORDS = {name: pa.string() for name in ("run", "metric", "data", "target", "source", "setting", "runs")}
+_KINDS = {**_WORDS, "seeds": pa.int64(), "draw": pa.int64(), "value": pa.float64()}
+SCHEMAS = {"results": SCHEMA} | {
+    name: pa.schema([(column, _KINDS[column]) for column in columns.split()])
+    for name, columns in {
+        "together": "run metric value",
+        "pairs": "data target source value",
+        "dynamics": "data setting seeds draw runs value",
+    }.items()
+}
+
+_MAKE_AGAIN = "`karenina study retry --check` makes it again"
 
 
 def results(path: str | os.PathLike[str]) -> "pd.DataFrame":
@@ -58,7 +73,7 @@ def results(path: str | os.PathLike[str]) -> "pd.DataFrame":
     status = folder.status()
     if folder.results.exists():
         table = read_parquet(folder.results)
-        if table.schema.metadata.get(b"runs") == _runs(status.done):
+        if (table.schema.metadata or {}).get(b"runs") == _runs(status.done):
             return table.to_pandas()
     return collect(folder, status.plan).to_pandas()
 
@@ -133,11 +148,26 @@ def read_scores(path: Path) -> dict[str, Any]:
     """A file of scores; a ValueError that says what to do if it is damaged."""
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-        if all(len(row) == 6 for row in about["rows"]) and about["seconds"] is not None:
+        if (
+            all(_is_row(row) for row in about["rows"])
+            and isinstance(about["images"], str)
+            and all(isinstance(value, int | float) for value in about["seconds"].values())
+            and all(isinstance(value, str) for value in about["files"].values())
+        ):
             return dict(about)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
-    raise ValueError(f"{path} is damaged; `karenina study retry --check` makes it again")
+    raise ValueError(f"{path} is damaged; {_MAKE_AGAIN}")
+
+
+def _is_row(row: list[Any]) -> bool:
+    """Whether it has the columns metric to std of the results."""
+    *words, value, std = row
+    return (
+        len(words) == 4
+        and all(isinstance(word, str) for word in words)
+        and all(number is None or isinstance(number, float) for number in (value, std))
+    )
 
 
 def damaged(folder: Folder) -> dict[str, str]:
@@ -163,12 +193,51 @@ def _damage(folder: Folder, name: str, plan: Plan) -> Iterator[str]:
 
 
 def read_parquet(path: Path) -> pa.Table:
+    """One of SCHEMAS from its file; a ValueError that says what to do if it is damaged."""
+    with _intact(path, "run the study again to write it anew"):
+        table = pq.ParquetFile(path, page_checksum_verification=True).read()
+        if not table.schema.equals(SCHEMAS[path.stem]):
+            raise ValueError(f"its columns are {', '.join(table.schema.names)}")
+        return table
+
+
+def is_current(path: Path, key: bytes) -> bool:
+    """Whether a table is intact, and was computed from what `key` says."""
     try:
-        return pq.read_table(path)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} is damaged ({error}); run the study again to write it anew") from None
+        return (read_parquet(path).schema.metadata or {}).get(b"key") == key
+    except ValueError:
+        return False
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:
     with atomic(path) as part:
-        pq.write_table(table, part, compression="zstd")
+        pq.write_table(table, part, compression="zstd", write_page_checksum=True)
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """An array that a worker wrote, not read before it is used; a ValueError that says what to do if it is damaged."""
+    with _intact(path, _MAKE_AGAIN):
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def read_codes(run: Path) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Codes (rows, L) and KLs (L,) of a run of a study."""
+    codes, kl = read_array(run / "codes.npy"), read_array(run / "kl.npy")
+    with _intact(run / "codes.npy", _MAKE_AGAIN):
+        if codes.ndim != 2 or kl.shape != codes.shape[1:] or {codes.dtype.kind, kl.dtype.kind} != {"f"}:
+            raise ValueError(f"codes are {codes.dtype} {codes.shape}, KLs {kl.dtype} {kl.shape}")
+        if not (np.isfinite(codes).all() and np.isfinite(kl).all()):
+            raise ValueError("numbers are not finite")
+    return codes, kl
+
+
+@contextmanager
+def _intact(path: Path, remedy: str) -> Iterator[None]:
+    """Whatever goes wrong in reading the file is one line: damaged files make their parsers raise anything."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, PermissionError):
+            raise
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise ValueError(f"{path} is damaged ({lines[0]}); {remedy}") from None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from karenina.studies.folder import Folder, exclusive
 from karenina.studies.plan import Plan, Point, Selection
-from karenina.studies.table import read_parquet, write_parquet
+from karenina.studies.table import SCHEMAS, is_current, read_array, read_codes, write_parquet
 
 if TYPE_CHECKING:
     from karenina.selection import Ranking
@@ -30,8 +30,8 @@ def score_together(folder: Folder, plan: Plan, workers: int = 1) -> None:
         done = set(folder.status().done)
         points = [point for point in plan.points if point.hash in done]
         key = json.dumps([plan.evaluation.hash, repr(plan.selection), sorted(done)]).encode()
-        file = folder.path / "together.parquet"
-        if file.exists() and read_parquet(file).schema.metadata.get(b"key") == key:
+        files = [folder.path / f"{name}.parquet" for name in ("together", "pairs", "dynamics")]
+        if files[0].exists() and all(is_current(file, key) for file in files if file.exists()):
             return
         rows: dict[str, list[Any]] = {"run": [], "metric": [], "value": []}
         pairs: dict[str, list[Any]] = {"data": [], "target": [], "source": [], "value": []}
@@ -40,12 +40,9 @@ def score_together(folder: Folder, plan: Plan, workers: int = 1) -> None:
             here = [point for point in points if point.data == data]
             _udr(folder, plan, here, workers, rows, pairs)
             _dynamics(folder, plan, [point for point in here if point.trace], rows, dynamics)
-        strings = ("run", "metric", "data", "target", "source", "setting", "runs")
-        kinds = {"seeds": pa.int64(), "draw": pa.int64(), **{name: pa.string() for name in strings}}
         for name, columns in (("pairs", pairs), ("dynamics", dynamics), ("together", rows)):
-            schema = pa.schema([(column, kinds.get(column, pa.float64())) for column in columns])
             if name == "together" or columns["value"]:
-                table = pa.table(columns, schema=schema).replace_schema_metadata({b"key": key})
+                table = pa.table(columns, schema=SCHEMAS[name]).replace_schema_metadata({b"key": key})
                 write_parquet(folder.path / f"{name}.parquet", table)
 
 
@@ -86,8 +83,9 @@ def udr_version(
 def _udr(
     folder: Folder, plan: Plan, points: Sequence[Point], workers: int, rows: dict[str, list[Any]], pairs: dict[str, Any]
 ) -> None:
-    codes = [np.load(folder.run(point.hash) / "codes.npy", mmap_mode="r") for point in points]
-    kl = [np.load(folder.run(point.hash) / "kl.npy") for point in points]
+    if len(points) < 2:
+        return
+    codes, kl = zip(*(read_codes(folder.run(point.hash)) for point in points))
     for version in plan.selection.udr:
         settings = [point.setting for point in points]
         if not has_partners(version, settings):
@@ -146,6 +144,6 @@ def _score_settings(folder: Folder, chosen: dict[str, list[Point]]) -> dict[str,
 
     found = {}
     for setting, members in chosen.items():  # one at a time: the traces of one setting are some 100 MB
-        traces = [np.load(folder.run(point.hash) / "trace.npy") for point in members]
+        traces = [read_array(folder.run(point.hash) / "trace.npy") for point in members]
         found[setting] = float(dynamics(traces).scores[0])
     return found
