@@ -139,7 +139,7 @@ def test_mistakes_are_named_with_their_line(text, line, message):
         (f"network = {'[' * 50_000}", "nested too deeply"),
         (f"{TEXT}[methods.vae]\nbeta{'.beta' * 20_000} = 1", "nested too deeply"),
         (f"{TEXT}[evaluation{' . a' * 20_000}]", "nested too deeply"),
-        (f"{TEXT}[methods.vae]\nbeta{'.beta' * 90} = 1", "line 6: beta should be a finite value"),
+        (f"{TEXT}[methods.vae]\nbeta{'.beta' * 90} = 1", "line 5: beta should be a finite value"),
     ],
 )
 def test_numbers_and_nests_beyond_measure_are_one_line(text, message):
