@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._arrays import load_npy, load_npz, npz_keys, readable
-from karenina.metrics._inputs import exact
+from karenina._matrix import exact
 
 Read = tuple[NDArray[Any], NDArray[Any], tuple[str, ...] | None]
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina._matrix import as_matrix
+
 Array = NDArray[np.float64]
 
 
@@ -32,29 +34,9 @@ class Rows:
         return column if self.continuous[j] else np.unique(column, return_inverse=True)[1].astype(np.int64)
 
 
-def matrix(value: ArrayLike, argument: str) -> Array:
-    """A finite (n, columns) float array, or a ValueError that names the argument and what is wrong with it."""
-    try:
-        array = np.asarray(value)
-    except ValueError as error:  # a ragged list
-        raise ValueError(f"{argument} cannot be read as an array: {error}") from None
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2 or array.shape[1] == 0:
-        raise ValueError(f"{argument} has shape {array.shape}, expected (n, columns)")
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{argument} must be numbers, got dtype {array.dtype}")
-    array = array.astype(np.float64)
-    finite = np.isfinite(array)
-    if not finite.all():
-        row, column = np.argwhere(~finite)[0]
-        raise ValueError(f"{argument} of shape {array.shape} has {array[row, column]} at row {row}, column {column}")
-    return array
-
-
 def pair(codes: ArrayLike, factors: ArrayLike, prefix: str = "") -> tuple[Array, Array]:
     """Codes (n, d) and factors (n, k) of equally many rows."""
-    z, v = matrix(codes, f"{prefix}codes"), matrix(factors, f"{prefix}factors")
+    z, v = as_matrix(codes, f"{prefix}codes"), as_matrix(factors, f"{prefix}factors")
     if len(z) != len(v):
         raise ValueError(
             f"{prefix}codes has {len(z)} rows (shape {z.shape}) and {prefix}factors {len(v)} (shape {v.shape})"

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.tasks._inputs import Array, Rows, matrix, rows, whole
+from karenina._matrix import as_matrix
+from karenina.tasks._inputs import Array, Rows, rows, whole
 from karenina.tasks.downstream import boosted_labels
 
 Labels = NDArray[np.int64]
@@ -68,7 +69,7 @@ def total_variation(counts: ArrayLike) -> tuple[float, float]:
     >>> round(9 * mean, 6), round(3 * most, 6)
     (2.0, 1.0)
     """
-    table = matrix(counts, "counts")
+    table = as_matrix(counts, "counts")
     if (table < 0).any() or not table.sum():
         raise ValueError("counts must be 0 or more, and not all 0")
     table = table[:, table.sum(axis=0) > 0]
@@ -160,7 +161,7 @@ def _interventions(
         groups.append((j, slice(begin, begin + len(block)), np.repeat(np.arange(len(values)), per_value)))
         begin += len(block)
     asked = np.concatenate(wanted)
-    codes = matrix(sampler(asked), "the sampler's codes")
+    codes = as_matrix(sampler(asked), "the sampler's codes")
     if codes.shape != (len(asked), data.codes.shape[1]):
         raise ValueError(f"the sampler gave {codes.shape}, expected {(len(asked), data.codes.shape[1])}")
     return codes, groups

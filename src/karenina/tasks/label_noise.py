@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.tasks._inputs import Array, flags, matrix
+from karenina._matrix import as_matrix
+from karenina.tasks._inputs import Array, flags
 
 # Table 2: how often shape, scale, orientation, x and y are perturbed.
 REGIMES = {
@@ -35,8 +36,8 @@ def label_noise(
     >>> (noisy != v).mean(axis=0).round(1)
     array([0.3, 0. ])
     """
+    v = as_matrix(factors, "factors")
     given = np.asarray(factors)
-    v = matrix(given, "factors")
     p = _probabilities(regime, v.shape[1])
     sprites = np.arange(v.shape[1]) > 0 if v.shape[1] == 5 and _published(regime) else np.ones(v.shape[1], bool)
     by_order = flags(ordered, sprites, "ordered")
@@ -98,9 +99,10 @@ def robustness(
     metric: (codes, factors) -> a number or something with float(). codes: one (n, d) array per model, at least three,
     all of the same n inputs, whose factors are (n, k). All models see the same wrong labels.
     """
-    z = [matrix(one, f"codes of model {i}") for i, one in enumerate(codes)]
+    z = [as_matrix(one, f"codes of model {i}") for i, one in enumerate(codes)]
     if len(z) < 3:
         raise ValueError(f"a correlation across models needs at least 3 of them, got {len(z)}")
+    as_matrix(factors, "factors")
     v = np.asarray(factors)
     for i, one in enumerate(z):
         if len(one) != len(v):

@@ -1,0 +1,45 @@
+"""Arrays as callers give them, checked: what metrics and tasks do first."""
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+# Beyond this, floats do not tell neighbouring integers apart.
+EXACT = 2**53
+
+
+def as_matrix(value: ArrayLike, argument: str) -> NDArray[np.float64]:
+    """A finite (n, columns) float array, or a ValueError that names the argument and what is wrong with it."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # a ragged list
+        raise ValueError(f"{argument} cannot be read as an array: {error}") from None
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        columns = "d" if argument.endswith("codes") else "k" if argument.endswith("factors") else "columns"
+        raise ValueError(f"{argument} has shape {array.shape}, expected (n, {columns})")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{argument} must be numbers, got dtype {array.dtype}")
+    if array.shape[1] == 0:
+        raise ValueError(f"{argument} has shape {array.shape}: no columns")
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        _refuse(argument, array, np.ma.getmaskarray(value).reshape(array.shape), "; it is masked: leave such rows out")
+    if array.dtype.kind in "iu" and not exact(array):
+        _refuse(argument, array, (array > EXACT) | (array < -EXACT), "; beyond 2^53 integers merge: number them from 0")
+    array = array.astype(np.float64, order="C")
+    finite = np.isfinite(array)
+    if not finite.all():
+        _refuse(argument, array, ~finite)
+    return array
+
+
+def exact(integers: NDArray[Any]) -> bool:
+    """Whether floats hold all of these integers."""
+    return not integers.size or bool(integers.min() >= -EXACT and integers.max() <= EXACT)
+
+
+def _refuse(argument: str, array: NDArray[Any], bad: NDArray[np.bool_], why: str = "") -> NoReturn:
+    row, column = np.argwhere(bad)[0]
+    raise ValueError(f"{argument} of shape {array.shape} has {array[row, column]} at row {row}, column {column}{why}")
