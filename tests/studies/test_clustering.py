@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 from sklearn.metrics import adjusted_rand_score
 
+from karenina.studies._clustering_results import correlations, verdict
 from karenina.studies._slots import foreground_ari, part_of, same_slots
 from karenina.studies.clustering import Plan, Study, plan_for
 from karenina.tasks.clustering import TrueTransition, random_actions, random_sprites, render_with_masks
@@ -156,3 +158,31 @@ def test_part_of_a_stack_is_those_networks(finished):
     whole = vae.encode(x.expand(4, -1, -1, -1))[0]
     torch.testing.assert_close(part.encode(x.expand(2, -1, -1, -1))[0], whole[[3, 1]])
     assert len(vae.first.weight) == 4
+
+
+def rows_of(score, steps, betas):
+    return [{"beta": b, "steps": s, "udr_spearman": u} for u, s, b in zip(score, steps, betas)]
+
+
+def test_correlations_are_scipys_and_beta_alone_does_not_explain_within():
+    rng = np.random.default_rng(0)
+    betas = np.repeat([0.01, 0.1, 1.0], 10)
+    effect = np.repeat([0.0, 5.0, 10.0], 10)
+    score, steps = effect + rng.normal(size=30), 1000 - 50 * effect + rng.normal(size=30)
+    (found,) = correlations(rows_of(score, steps, betas), ["udr_spearman"], resamples=200)
+    assert found.rho == pytest.approx(spearmanr(score, steps)[0])
+    assert found.per_beta == pytest.approx(
+        {b: spearmanr(score[betas == b], steps[betas == b])[0] for b in np.unique(betas)}
+    )
+    assert found.within == pytest.approx(np.mean(list(found.per_beta.values())))
+    assert found.verdict == "agrees"
+    assert verdict(found.within_interval) == "cannot tell"
+    assert found.interval[0] <= found.rho <= found.interval[1]
+
+
+def test_correlations_with_nothing_to_see():
+    (found,) = correlations(rows_of([0.1, 0.2, None, 0.4], [3000.0] * 4, [1.0] * 4), ["udr_spearman"], resamples=20)
+    assert np.isnan(found.rho)
+    assert np.isnan(found.interval).all()
+    assert found.verdict == "cannot tell"
+    assert verdict((0.1, 0.5)) == "disagrees"

@@ -129,7 +129,12 @@ class _Block(nn.Sequential):
 
 
 class Attention(nn.Module):
-    """Images (n, 3, side, side) -> log masks (n, slots, side, side) that sum to 1 over the slots."""
+    """Images (n, 3, side, side) -> log masks (n, slots, side, side) that sum to 1 over the slots.
+
+    The U-Net also sees where each pixel is, our addition: two sprites of one colour differ in nothing else.
+    """
+
+    place: Tensor
 
     def __init__(self, side: int, slots: int, widths: tuple[int, ...] = (8, 16, 16), units: int = 64):
         super().__init__()
@@ -139,7 +144,7 @@ class Attention(nn.Module):
             raise ValueError(f"the side of images must be a multiple of {2 ** (len(widths) - 1)}, got {side}")
         self.slots = slots
         corner = side // 2 ** (len(widths) - 1)
-        self.down = nn.ModuleList(_Block(a, b) for a, b in zip((4, *widths), widths))
+        self.down = nn.ModuleList(_Block(a, b) for a, b in zip((6, *widths), widths))
         flat = widths[-1] * corner**2
         self.bottom = nn.Sequential(
             nn.Flatten(), nn.Linear(flat, units), nn.ReLU(), nn.Linear(units, flat), nn.ReLU(),
@@ -147,9 +152,11 @@ class Attention(nn.Module):
         )  # fmt: skip
         self.up = nn.ModuleList(_Block(2 * b, a) for a, b in zip((widths[0], *widths[:-1]), widths))
         self.last = nn.Conv2d(widths[0], 1, 1)
+        at = (torch.arange(side) + 0.5) * 2 / side - 1
+        self.register_buffer("place", torch.stack(torch.meshgrid(at, at, indexing="ij")), persistent=False)
 
     def logits(self, x: Tensor) -> Tensor:
-        """(n, 4, side, side) -> (n, side, side): where the next slot takes from the scope."""
+        """(n, 6, side, side) -> (n, side, side): where the next slot takes from the scope."""
         skips = []
         for i, block in enumerate(self.down):
             x = block(functional.max_pool2d(x, 2) if i else x)
@@ -163,10 +170,11 @@ class Attention(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         scope = torch.zeros_like(images[:, 0])
+        seen = torch.cat([images, self.place.expand(len(images), -1, -1, -1)], dim=1)
         masks = []
         for _ in range(self.slots - 1):
             # What is far below the threshold of any use would only be a large number to the network.
-            alpha = self.logits(torch.cat([images, scope[:, None].clamp(min=-10)], dim=1))
+            alpha = self.logits(torch.cat([seen, scope[:, None].clamp(min=-10)], dim=1))
             masks.append(scope + functional.logsigmoid(alpha))
             scope = scope + functional.logsigmoid(-alpha)
         return torch.stack([*masks, scope], dim=1)

@@ -43,6 +43,11 @@ class Plan:
         return self.sprites + 1
 
     @property
+    def objects(self) -> int:
+        """Slots less the background's."""
+        return self.sprites
+
+    @property
     def strengths(self) -> list[float]:
         """The beta of each vision model."""
         return [beta for beta in self.betas for _ in range(self.seeds)]

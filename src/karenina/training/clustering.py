@@ -132,7 +132,7 @@ def train_monet(
     batch: int = 16,
     beta: float = 0.5,
     gamma: float = 0.5,
-    learning_rate: float = 1e-3,
+    learning_rate: float = 2e-3,
     **options: Any,
 ) -> tuple[MONet, list[dict[str, float]]]:
     """A MONet, and the history of its terms; draw: a number and a generator -> images (n, 3, side, side)."""
@@ -162,7 +162,7 @@ def train_components(
     latents: int,
     steps: int,
     batch: int = 64,
-    learning_rate: float = 1e-3,
+    learning_rate: float = 3e-3,
     **options: Any,
 ) -> tuple[ComponentVAE, Tensor]:
     """Component VAEs as one stack, and their traces (epochs, k, watched objects, units).

@@ -19,7 +19,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 class Slots(NamedTuple):
-    """What n agents see: codes (n, slots, latents), and masks (n, slots, side, side) that sum to 1."""
+    """What n agents see: codes (n, slots, latents), and masks (n, slots, side, side), which may leave pixels out."""
 
     codes: Floats
     masks: Floats
