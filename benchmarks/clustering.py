@@ -8,6 +8,7 @@ The page is written from the stored results alone.
 
 import argparse
 import json
+import textwrap
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -228,13 +229,16 @@ def page(rows, plan, known, seconds, found, gate) -> str:
         "",
         "Written by `python benchmarks/clustering.py --write` from the stored results of a study.",
         "",
-        "A model-based agent in the manner of COBRA (Watters et al. 2019) must bring two blue and two green sprites",
-        f"together by colour. {len(rows)} vision models ({len(betas)} values of beta, {plan['seeds']} seeds) code the",
-        f"objects of a scene of {plan['side']}x{plan['side']} pixels, found by {what}.",
-        f"Each is given to {plan['initialisations']} agents that differ in their reward predictor; counted are the",
-        f"environment steps until 90 % of the last {plan['window']} episodes succeeded, at most {plan['cap']:,}.",
+        textwrap.fill(
+            "A model-based agent in the manner of COBRA (Watters et al. 2019) must bring two blue and two green sprites "
+            f"together by colour. {len(rows)} vision models ({len(betas)} values of beta, {plan['seeds']} seeds) code "
+            f"the objects of a scene of {plan['side']}x{plan['side']} pixels, found by {what}. Each is given to "
+            f"{plan['initialisations']} agents that differ in their reward predictor; counted are the environment steps "
+            f"until 90 % of the last {plan['window']} episodes succeeded, at most {plan['cap']:,}.",
+            120,
+        ),
         "",
-        f"**{sentence(found)}**",
+        textwrap.fill(f"**{sentence(found)}**", 120),
         "",
         "## Rank correlation with the steps of the agent",
         "Negative: a better score, fewer steps. 95 % intervals from 1,000 bootstrap samples of the models. Within a",
@@ -277,14 +281,17 @@ def page(rows, plan, known, seconds, found, gate) -> str:
         *gate_lines,
         "",
         "## What is ours",
-        "The papers do not print the agent's networks or the length of its training. Ours: component VAEs with "
-        f"{plan['latents']}",
-        f"latents and a spatial broadcast decoder on a grid, {plan['component_steps']:,} steps of 64 objects;",
-        f"transition models (z, action) -> z' on {plan['episodes'] * plan['episode']:,} transitions; reward predictors that sum",
-        "over pairs of slots; one-step search over 64 clicks inside masks; a tenth of actions random. The slot with",
-        f"the largest part of the frame is background and left out. Scores are from {plan['singles']:,} images of single",
-        "sprites, UDR_S among models of one beta; the dynamics score of a model is minus its mean MMD^2 to the other",
-        f"seeds of its beta. Sprites have scale {plan['scale']:g}: at 32x32 pixels Spriteworld's 0.13 is four pixels.",
+        textwrap.fill(
+            "The papers do not print the agent's networks or the length of its training. Ours: component VAEs with "
+            f"{plan['latents']} latents and a spatial broadcast decoder on a grid, {plan['component_steps']:,} steps "
+            "of 64 objects; transition models (z, action) -> z' on "
+            f"{plan['episodes'] * plan['episode']:,} transitions; reward predictors that sum over pairs of slots; "
+            "one-step search over 64 clicks inside masks; a tenth of actions random. The slot with the largest part of "
+            f"the frame is background and left out. Scores are from {plan['singles']:,} images of single sprites, "
+            "UDR_S among models of one beta; the dynamics score of a model is minus its mean MMD^2 to the other seeds "
+            f"of its beta. Sprites have scale {plan['scale']:g}: at 32x32 pixels Spriteworld's 0.13 is four pixels.",
+            120,
+        ),
         "",
         "## Seconds",
         table(["phase", "core seconds"], [[phase, f"{value:,.0f}"] for phase, value in seconds.items()]),
