@@ -230,11 +230,11 @@ def page(rows, plan, known, seconds, found, gate) -> str:
         "Written by `python benchmarks/clustering.py --write` from the stored results of a study.",
         "",
         textwrap.fill(
-            "A model-based agent in the manner of COBRA (Watters et al. 2019) must bring two blue and two green sprites "
-            f"together by colour. {len(rows)} vision models ({len(betas)} values of beta, {plan['seeds']} seeds) code "
-            f"the objects of a scene of {plan['side']}x{plan['side']} pixels, found by {what}. Each is given to "
-            f"{plan['initialisations']} agents that differ in their reward predictor; counted are the environment steps "
-            f"until 90 % of the last {plan['window']} episodes succeeded, at most {plan['cap']:,}.",
+            "A model-based agent in the manner of COBRA (Watters et al. 2019) must bring two blue and two green "
+            f"sprites together by colour. {len(rows)} vision models ({len(betas)} values of beta, {plan['seeds']} seeds) "
+            f"code the objects of a scene of {plan['side']}x{plan['side']} pixels, found by {what}. Each is given to "
+            f"{plan['initialisations']} agents that differ in their reward predictor; counted are the "
+            f"environment steps until 90 % of the last {plan['window']} episodes succeeded, at most {plan['cap']:,}.",
             120,
         ),
         "",

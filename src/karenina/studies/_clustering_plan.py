@@ -24,6 +24,7 @@ class Plan:
     initialisations: int = 5
     cap: int = 3_000
     window: int = 20
+    updates: int = 4  # of the reward predictors, per environment step
     singles: int = 2_000
     together: int = 2  # vision models whose agents are stepped together
 

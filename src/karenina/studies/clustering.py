@@ -278,6 +278,7 @@ class Study:
                 [np.random.default_rng([*name, 2]) for name in names],
                 cap=plan.cap,
                 window=plan.window,
+                updates=plan.updates,
             )
             shape = (len(models), plan.initialisations)
             result = {
