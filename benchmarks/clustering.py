@@ -231,7 +231,7 @@ def page(rows, plan, known, seconds, found, gate) -> str:
         "",
         textwrap.fill(
             "A model-based agent in the manner of COBRA (Watters et al. 2019) must bring two blue and two green "
-            f"sprites together by colour. {len(rows)} vision models ({len(betas)} values of beta, {plan['seeds']} seeds) "
+            f"sprites together by colour. {len(rows)} vision models ({len(betas)} betas, {plan['seeds']} seeds) "
             f"code the objects of a scene of {plan['side']}x{plan['side']} pixels, found by {what}. Each is given to "
             f"{plan['initialisations']} agents that differ in their reward predictor; counted are the "
             f"environment steps until 90 % of the last {plan['window']} episodes succeeded, at most {plan['cap']:,}.",
