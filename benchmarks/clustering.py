@@ -40,9 +40,9 @@ def say(line: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
 
 
-def agents(folder: Path, first: int) -> None:
+def agents(folder: Path, seed: int) -> None:
     torch.set_num_threads(1)
-    Study(Plan(**read_json(folder / "plan.json") | tuples(folder)), folder, say).agents(first)
+    Study(Plan(**read_json(folder / "plan.json") | tuples(folder)), folder, say).agents(seed)
 
 
 def tuples(folder: Path) -> dict[str, tuple[float, ...]]:
@@ -60,9 +60,9 @@ def run(plan: Plan, folder: Path, workers: int) -> None:
     timed(folder, "component VAEs", lambda: study.components)
     timed(folder, "transition models", lambda: study.transitions)
     started = time.time()
-    missing = [first for first in study.chunks if not (folder / "agents" / f"{first}.json").exists()]
+    missing = [seed for seed in range(plan.seeds) if not (folder / "agents" / f"{seed}.json").exists()]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for done in [pool.submit(agents, folder, first) for first in missing]:
+        for done in [pool.submit(agents, folder, seed) for seed in missing]:
             done.result()
     if missing:
         note(folder, "agents", (time.time() - started) * workers)
@@ -173,8 +173,9 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def write(folder: Path, monet: Path) -> None:
-    rows = read_json(folder / "results.json")
     plan, known = read_json(folder / "plan.json"), read_json(folder / "references.json")
+    # Not yet finished: the seeds whose agents are done.
+    rows = Study(Plan(**plan | tuples(folder)), folder).measures()
     seconds = read_json(folder / "seconds.json")
     found = correlations(rows)
     DOCS.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """The clustering study, at sizes where nothing is learned: its phases, kills, and bad input."""
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,7 +21,7 @@ from karenina.training.clustering import train_transitions
 
 TINY = Plan(
     side=16, scale=0.3, monet_steps=6, betas=(0.0, 0.01), seeds=2, episodes=6, episode=2, component_steps=35,
-    transition_steps=5, initialisations=2, cap=12, window=2, singles=300, together=3,
+    transition_steps=5, initialisations=2, cap=12, window=2, singles=300,
 )  # fmt: skip
 
 
@@ -58,6 +59,16 @@ def test_what_is_done_is_not_done_again(finished):
     lines = []
     assert Study(TINY, folder, say=lines.append).run() == rows
     assert not [line for line in lines if "/" in line]
+
+
+def test_rows_before_the_last_seed_is_done(finished, tmp_path):
+    folder, rows, _ = finished
+    copied = shutil.copytree(folder, tmp_path / "part")
+    (copied / "results.json").unlink()
+    (copied / "agents" / "1.json").unlink()
+    part = Study(TINY, copied).measures()
+    assert part == [row for row in rows if row["seed"] == 0]
+    assert not (copied / "results.json").exists()
 
 
 KILLED = """

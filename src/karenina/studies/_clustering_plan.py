@@ -19,14 +19,14 @@ class Plan:
     seeds: int = 10
     episodes: int = 2_000
     episode: int = 10
-    component_steps: int = 5_000
-    transition_steps: int = 5_000
+    component_steps: int = 3_000
+    transition_steps: int = 3_000
     initialisations: int = 5
     cap: int = 3_000
     window: int = 20
     updates: int = 4  # of the reward predictors, per environment step
+    batch: int = 32  # of remembered steps, in each
     singles: int = 2_000
-    together: int = 2  # vision models whose agents are stepped together
 
     def __post_init__(self) -> None:
         if self.masks not in ("monet", "oracle"):

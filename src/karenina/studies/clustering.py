@@ -65,8 +65,8 @@ class Study:
         if self.plan.masks == "monet":
             self.say(f"gate: {self.gate()}")
         _ = self.transitions
-        for first in self.chunks:
-            self.agents(first)
+        for seed in range(self.plan.seeds):
+            self.agents(seed)
         return self.measures()
 
     def _progress(self, phase: str) -> Callable[[int, int, dict[str, float]], None]:
@@ -256,16 +256,12 @@ class Study:
 
     # 5. Agents
 
-    @property
-    def chunks(self) -> range:
-        """The first vision model of each group whose agents are stepped together."""
-        return range(0, len(self.plan.strengths), self.plan.together)
-
-    def agents(self, first: int) -> dict[str, Any]:
-        """What the agents of vision models first, first + 1, ... did: steps and censored (models, initialisations)."""
-        plan, path = self.plan, self.folder / "agents" / f"{first}.json"
+    def agents(self, seed: int) -> dict[str, Any]:
+        """What the agents of the vision models of one seed did, one model per beta, all stepped together: steps and
+        censored (models, initialisations)."""
+        plan, path = self.plan, self._agents_file(seed)
         if not path.exists():
-            models = list(range(first, min(first + plan.together, len(plan.strengths))))
+            models = list(range(seed, len(plan.strengths), plan.seeds))
             names = [(plan.seed, model, i) for model in models for i in range(plan.initialisations)]
             seeds = [int(np.random.default_rng([*name, 1]).integers(2**31)) for name in names]
             centre, scale = self.scaling
@@ -279,6 +275,7 @@ class Study:
                 cap=plan.cap,
                 window=plan.window,
                 updates=plan.updates,
+                batch=plan.batch,
             )
             shape = (len(models), plan.initialisations)
             result = {
@@ -291,10 +288,16 @@ class Study:
             self.say(f"agents of models {models}: mean steps {found.steps.reshape(shape).mean(1).tolist()}")
         return read_json(path)
 
+    def _agents_file(self, seed: int) -> Path:
+        return self.folder / "agents" / f"{seed}.json"
+
     # 6. Measures
 
     def measures(self) -> list[dict[str, Any]]:
-        """One row per vision model: its strength and seed, mean steps, censored agents, and scores."""
+        """One row per vision model: its strength and seed, mean steps, censored agents, and scores.
+
+        Only of seeds whose agents are done; the rows are kept when that is all of them.
+        """
         from karenina.metrics import score
         from karenina.selection import dynamics, udr
 
@@ -314,12 +317,14 @@ class Study:
         of_setting = dict(zip(stable.groups, stable.scores))
         agents = {
             model: (steps, censored)
-            for first in self.chunks
-            for found in [self.agents(first)]
+            for seed in range(plan.seeds)
+            if self._agents_file(seed).exists()
+            for found in [self.agents(seed)]
             for model, steps, censored in zip(found["models"], found["steps"], found["censored"])
         }
         rows = []
-        for i, beta in enumerate(plan.strengths):
+        for i in sorted(agents):
+            beta = plan.strengths[i]
             table = score(codes[i], factors, metrics=["mig", "dci_boosted"], seed=0)
             steps, censored = agents[i]
             rows.append(
@@ -337,7 +342,8 @@ class Study:
                     "dci": float(table["dci_boosted"].value),
                 }
             )
-        write_json(path, rows)
+        if len(rows) == len(plan.strengths):
+            write_json(path, rows)
         return rows
 
 
