@@ -62,10 +62,10 @@ def train(
     method of your own (see karenina.training.methods). `parameters` are the method's, such as beta=4.
     steps: updates, each from `batch` images drawn with replacement (pca: from as many images, at most 10,000).
     network: see karenina.models.networks.NETWORKS; "auto" takes conv64, conv32 or mlp, by image size.
-    learning_rate: "auto" is 1e-3 for mlp and linear and 1e-4, the papers' value, for the others, but for conv64 and
-    conv32 with init "he" 10 / steps, from 1e-4 to 1e-3, so that a short run gives a useful model.
-    init: initial weights, torch, glorot (as in Locatello et al., 2019) or he; "auto" is he for networks with
-    convolutions and torch for the others (see docs/methods.md).
+    learning_rate: "auto" is 1e-3 for mlp and linear and 1e-4, the papers' value, for the others, but for conv64, conv32
+    and fc with init "he" 10 / steps, from 1e-4 to 1e-3, so that a short run gives a useful model.
+    init: initial weights, torch, glorot (as in Locatello et al., 2019) or he; "auto" is torch for mlp and linear and he
+    for the others (see docs/methods.md).
     reconstruction_weight: factor of -log p(x|z); "auto" is 64 * 64 / (height * width), which is 1 at the papers' size.
     trace: record what the dynamics score needs: activations of the first decoder layer for 200 images at 30 moments.
     checkpoint_seconds: a run with `out` can lose this much work when killed. What it ends with is the same to the byte.
