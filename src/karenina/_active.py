@@ -16,6 +16,7 @@ def near_threshold(kl: Iterable[Iterable[float]], threshold: float) -> str:
     near = [sum(threshold / 2 < float(value) < 2 * threshold for value in row) for row in kl]
     if not any(near):
         return ""
-    which = f"{sum(near)} latents of {sum(n > 0 for n in near)} of the {len(near)} models"
+    count, models = sum(near), sum(n > 0 for n in near)
+    which = f"{count} latent{'s' * (count > 1)} of {models} of the {len(near)} models"
     limits = f"{threshold / 2:g} to {2 * threshold:g}"
-    return f"{which} have a KL near kl_threshold={threshold:g} ({limits}): see whether these rank the same"
+    return f"{which} {'have' if count > 1 else 'has'} a KL near kl_threshold={threshold:g} ({limits}): see whether these rank the same"

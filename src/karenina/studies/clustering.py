@@ -11,6 +11,7 @@ Every phase writes its result by atomic rename, returns what is there when it wa
 """
 
 import json
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -309,7 +310,9 @@ class Study:
         mean, logvar = self.encode(objects)
         kl = 0.5 * (mean**2 + logvar.exp() - logvar - 1).mean(1)
         codes = mean.double().numpy()
-        ranking = udr(codes, kl.double().numpy(), plan.strengths, similarity="spearman")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of half-dead latents and models without partners
+            ranking = udr(codes, kl.double().numpy(), plan.strengths, similarity="spearman")
         traces = self.components[1].float().transpose(0, 1).numpy()
         stable = dynamics(list(traces), plan.strengths)
         # The score is of a setting; a model's part in it is its mean distance to the other seeds.
