@@ -19,4 +19,5 @@ def near_threshold(kl: Iterable[Iterable[float]], threshold: float) -> str:
     count, models = sum(near), sum(n > 0 for n in near)
     which = f"{count} latent{'s' * (count > 1)} of {models} of the {len(near)} models"
     limits = f"{threshold / 2:g} to {2 * threshold:g}"
-    return f"{which} {'have' if count > 1 else 'has'} a KL near kl_threshold={threshold:g} ({limits}): see whether these rank the same"
+    verb = "have" if count > 1 else "has"
+    return f"{which} {verb} a KL near kl_threshold={threshold:g} ({limits}): see whether these rank the same"
