@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 # Nats of KL from the prior, mean over the inputs. Duan et al. (2020), equation 3, have 0.01, "somewhat arbitrarily"
 # for runs whose latents are far above or far below; benchmarks/informative_latents.py finds this on shorter ones.
-ACTIVE_KL = 0.1
+ACTIVE_KL = 0.05
 
 
 def near_threshold(kl: Iterable[Iterable[float]], threshold: float) -> str:

@@ -404,15 +404,16 @@ def test_single_precision_changes_nothing_that_counts(monkeypatch, mixing, optio
     assert (changed > 0) == (mixing < 0.5 or "similarity" in options)
 
 
+@pytest.mark.parametrize("dead", [1e-3, 0.02])
 @pytest.mark.parametrize("similarity", ["lasso", "spearman"])
-def test_dead_latents_that_echo_live_ones_change_nothing(similarity):
+def test_dead_latents_that_echo_live_ones_change_nothing(similarity, dead):
     # A dead latent's mean code is a faint copy of live ones; standardised, it would be as large as they are.
     rng = np.random.default_rng(0)
     factors = rng.normal(size=(500, 3))
     clean = [factors @ np.diag(rng.choice([-1, 1], 3)) + 0.1 * rng.normal(size=(500, 3)) for _ in range(3)]
     echoes = [1e-4 * (z @ rng.normal(size=(3, 2)) + 0.01 * rng.normal(size=(500, 2))) for z in clean]
     with_dead = [np.hstack([z, echo]) for z, echo in zip(clean, echoes)]
-    kl = np.array([[2.0, 2.0, 2.0, 1e-3, 1e-3]] * 3)
+    kl = np.array([[2.0, 2.0, 2.0, dead, dead]] * 3)
     np.testing.assert_allclose(
         udr(with_dead, kl, similarity=similarity).pairwise,
         udr(clean, kl[:, :3], similarity=similarity).pairwise,
