@@ -53,7 +53,9 @@ def tasks() -> dict[str, list[Task]]:
         for data in ("dsprites", "color_dsprites")
         for init in INITS
     ]
-    fully = [Task("dsprites", "fc", init, rate, 4, 600, 0) for rate in (1e-3, 1e-4) for init in INITS]
+    fully = [
+        Task("dsprites", "fc", init, rate, 4, 600, seed) for seed in range(3) for rate in (1e-3, 1e-4) for init in INITS
+    ]
     rates = [
         Task("dsprites", "conv64", init, rate, 4, 600, 0)
         for init, rate in (("he", 1e-4), ("torch", 1e-4), ("he", 3e-4), ("he", 5e-4))

@@ -49,7 +49,9 @@ def test_one_row_per_model_and_constant_effort_is_censored(finished):
     assert [(row["beta"], row["seed"]) for row in rows] == [(0.0, 0), (0.0, 1), (0.01, 0), (0.01, 1)]
     for row in rows:
         assert (row["steps"], row["censored"]) == (12.0, 2)  # an untrained agent does not get there in 12 steps
-        assert all(np.isfinite(value) for value in row.values())
+        # A model whose partner has no informative latent has no UDR: which those are differs from machine to machine.
+        assert all(np.isfinite(value) for name, value in row.items() if name != "udr_spearman")
+        assert row["udr_spearman"] is None or 0 <= row["udr_spearman"] <= 1
     assert not list(folder.rglob("*.checkpoint"))
     assert -0.5 <= json.loads((folder / "gate.json").read_text())["ari"] <= 1
 

@@ -337,7 +337,7 @@ class Study:
                     "seed": i % plan.seeds,
                     "steps": float(np.mean(steps)),
                     "censored": int(np.sum(censored)),
-                    "udr_spearman": float(ranking.scores[i]),
+                    "udr_spearman": None if np.isnan(ranking.scores[i]) else float(ranking.scores[i]),
                     "informative": int(ranking.informative[i]),
                     "dynamics": -float(distance[beta][i % plan.seeds]),
                     "dynamics_of_beta": float(of_setting[beta]),
