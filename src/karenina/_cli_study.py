@@ -139,7 +139,7 @@ def status(
     done, running, failed = len(found.done), len(found.running), len(found.failed)
     print(f"{done:,} done, {running:,} running, {failed:,} failed, {found.waiting:,} to do")
     if found.stale:
-        print(f"{found.stale:,} of these are trained and need to be scored anew: [evaluation] was changed")
+        print(f"{found.stale:,} of these are trained and need to be scored anew: settings or numbers changed")
     points = {point.hash: point for point in found.plan.points}
     for claim in found.running[:32]:
         print(f"  running: {points[claim.hash].label}: {claim.at}, {claim.who}")

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -143,6 +144,19 @@ def test_other_evaluation_settings_need_scoring_only(finished, smoke, tmp_path):
     before = (out / "runs" / point.hash / "model.safetensors").stat().st_mtime_ns
     assert execute(str(out), point, changed.evaluation, 60).status == "done"
     assert (out / "runs" / point.hash / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_scores_of_an_earlier_release_are_shown_with_a_warning_and_made_anew(finished, tmp_path, monkeypatch):
+    out = shutil.copytree(finished, tmp_path / "study")
+    before = results(out)
+    monkeypatch.setattr("karenina.studies.plan.NUMBERS", 3)
+    status = Folder(out).status()
+    assert (len(status.done), status.stale) == (0, status.total)
+    with pytest.warns(UserWarning, match="earlier release"):
+        assert results(out).equals(before)
+    point = status.plan.points[0]
+    assert execute(str(out), point, status.plan.evaluation, 60).status == "done"
+    assert set(results(out)["run"]) == {point.hash}
 
 
 def test_shards_are_parts_and_the_last_one_writes_the_results(finished, smoke, tmp_path, monkeypatch):

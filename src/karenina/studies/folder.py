@@ -51,7 +51,8 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Status:
-    """How far a study is; hashes in the plan's order. `stale`: scored, but with other evaluation settings."""
+    """How far a study is; hashes in the plan's order. `stale`: scored, but with other settings or an
+    earlier release whose numbers differ."""
 
     plan: Plan
     done: tuple[str, ...]

@@ -73,6 +73,13 @@ def results(path: str | os.PathLike[str]) -> "pd.DataFrame":
     status = folder.status()
     if folder.results.exists():
         table = read_parquet(folder.results)
+        if status.stale and not status.done:
+            warnings.warn(
+                f"the scores of {path} were made with other settings or by an earlier release whose numbers differ; "
+                "run the study again to score its models anew",
+                stacklevel=2,
+            )
+            return table.to_pandas()
         if (table.schema.metadata or {}).get(b"runs") == _runs(status.done):
             return table.to_pandas()
     return collect(folder, status.plan).to_pandas()
