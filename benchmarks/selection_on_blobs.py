@@ -59,7 +59,8 @@ def main(folder: Path, write: bool) -> None:
     run(find_plan(str(PLAN)), folder, workers=2)
     frame = karenina.results(folder)
     overall = frame[frame.factor == ""]
-    name = overall.metric + overall.property.map(lambda p: f" {p}" if p in ("modularity", "compactness") else "")
+    several = overall.metric.map(overall.groupby("metric").property.nunique()) > 1
+    name = overall.metric.where(~several, overall.metric + " " + overall.property)
     wide = overall.assign(name=name).pivot_table(index="run", columns="name", values="value")
     about = overall.drop_duplicates("run").set_index("run").loc[wide.index]
     strength = about["strength"].to_numpy()
