@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
-from karenina._boosting import boost
+from karenina.numerics.boosting import boost
 
 
 def blurred(n, sizes, noise, seed=0):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 
-from karenina._boosting import boost
+from karenina.numerics.boosting import boost
 from karenina.tasks import _logistic, downstream
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"

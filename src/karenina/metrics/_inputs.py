@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina._matrix import EXACT, as_matrix
+from karenina.numerics.checks import EXACT, as_matrix
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics import _lasso
-from karenina.metrics._ensembles import Sorted, boost, choose, forest
 from karenina.metrics._inputs import Inputs
 from karenina.metrics._rows import Rows, split
+from karenina.numerics import lasso
+from karenina.numerics.ensembles import Sorted, boost, choose, forest
 
 Array = NDArray[np.float64]
 MEASURES = ("accuracy", "explicitness", "nrmse")
@@ -227,7 +227,7 @@ Fitted = tuple[Array, Array, dict[str, Any]]
 
 def _by_lasso(inputs: Inputs, train: Rows, test: Rows, options: Mapping[str, Any], rng: np.random.Generator) -> Fitted:
     settings = {name: options[name] for name in ("alphas", "folds", "scale")}
-    fit = _lasso.fit(inputs.codes[train], inputs.factors[train], **settings)
+    fit = lasso.fit(inputs.codes[train], inputs.factors[train], **settings)
     return np.abs(fit.weights), fit.predict(inputs.codes[test]), {"alpha": inputs.spread(fit.alpha)}
 
 

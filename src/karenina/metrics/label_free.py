@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina.metrics._histograms import Estimator
 from karenina.metrics._inputs import as_matrix
-from karenina.metrics._neighbours import pair_information
 from karenina.metrics._result import Result
 from karenina.numerics.dependence import mean_over_pairs, pairwise_information, total_correlation, varying
 from karenina.numerics.histograms import Binning
+from karenina.numerics.neighbours import pair_information
 
 Floats = NDArray[np.float64]
 

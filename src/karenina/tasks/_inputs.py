@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina._matrix import as_matrix
+from karenina.numerics.checks import as_matrix
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina._matrix import as_matrix
+from karenina.numerics.checks import as_matrix
 from karenina.tasks._inputs import Array, Rows, rows, whole
 from karenina.tasks.downstream import boosted_labels
 

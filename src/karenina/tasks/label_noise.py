@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina._matrix import as_matrix
+from karenina.numerics.checks import as_matrix
 from karenina.tasks._inputs import Array, flags
 
 # Table 2: how often shape, scale, orientation, x and y are perturbed.

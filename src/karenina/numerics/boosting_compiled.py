@@ -1,4 +1,4 @@
-"""Growing and reading the trees of karenina._boosting, compiled and kept on disk.
+"""Growing and reading the trees of karenina.numerics.boosting, compiled and kept on disk.
 
 Import it inside functions: numba loads slowly. Functions that are defined inside others would not be found on disk.
 """
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._compile import njit
+from karenina.numerics.compile import njit
 
 Array = NDArray[Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.metrics._columns import distinct
+from karenina.numerics.columns import distinct
 
 Array = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ def boost(
     target: labels 0..classes-1, each present, or floats with classes = 0 (squared loss). GradientBoosting's defaults:
     100 rounds of depth-3 trees, learning rate 0.1; the importance is the squared error that a code's splits took away.
     """
-    from karenina.metrics._trees import grow_boosted
+    from karenina.numerics.trees import grow_boosted
 
     n, d = train.codes.shape
     trees = classes if classes > 2 else 1
@@ -114,7 +114,7 @@ def forest(
     1), mean class shares or mean values. A tree cut off at a depth is the tree grown to that depth, so that one forest
     serves every depth. max_features: the share of codes tried at a split.
     """
-    from karenina.metrics._trees import add_predictions, grow_forest_tree
+    from karenina.numerics.trees import add_predictions, grow_forest_tree
 
     n, d = train.codes.shape
     some = max(1, int(max_features * d))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._compile import njit
+from karenina.numerics.compile import njit
 
 Array = NDArray[Any]
 

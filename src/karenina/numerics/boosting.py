@@ -42,7 +42,7 @@ class Boosted:
 
     def decision(self, codes: Array) -> Array:
         """Raw scores (t, n) for codes (n, d)."""
-        from karenina._boosting_compiled import add_up
+        from karenina.numerics.boosting_compiled import add_up
 
         out = np.tile(self.start[:, None], len(codes))
         add_up(np.ascontiguousarray(codes, dtype=np.float64), self.feature, self.cut, self.leaf, out)
@@ -85,7 +85,7 @@ def boost(codes: Array, target: NDArray[Any], classes: int, rng: np.random.Gener
     >>> boost(x, (x[:, 0] > 20).astype(int), 2, np.random.default_rng(0)).predict(np.array([[3.0], [30.0]]))
     array([0, 1])
     """
-    from karenina._boosting_compiled import grow
+    from karenina.numerics.boosting_compiled import grow
 
     edges = edges_of(codes)
     rows = place(codes, edges)
