@@ -17,8 +17,10 @@ from sklearn.linear_model import LassoCV
 
 from karenina.metrics.dci import dci, dci_from_importance
 from karenina.numerics import lasso
+from karenina.numerics.boosting import Sorted
+from karenina.numerics.boosting import boost as fit_boosted
 from karenina.numerics.columns import standardised
-from karenina.numerics.ensembles import Sorted, boost, forest
+from karenina.numerics.forests import forest
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 MODELS = ("lasso", "forest", "boosted")
@@ -131,6 +133,11 @@ def test_lasso_with_given_penalties_and_collinear_codes():
     np.testing.assert_allclose(ours.weights[1:, 0], 0, atol=1e-6)
     with pytest.raises(ValueError, match="alphas"):
         lasso.fit(x, y, alphas=[0.0])
+
+
+def boost(train, test, target, classes, rng):
+    fitted = fit_boosted(train, target, classes, rng)
+    return fitted.importance, fitted.predict(test)
 
 
 def test_boosting_is_scikit_learns():

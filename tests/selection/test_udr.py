@@ -71,7 +71,7 @@ def test_lasso_and_multitask_lasso_equal_scikit_learn(rotation, noise, n):
 
 @pytest.mark.parametrize(("rotation", "noise", "n"), CASES)
 def test_cross_validation_equals_scikit_learn(rotation, noise, n):
-    from karenina.selection._solvers import cross_validate
+    from karenina.numerics.lasso_kernels import cross_validate
 
     rng = np.random.default_rng(2)
     factors = rng.normal(size=(n, 5))
@@ -440,7 +440,7 @@ def test_never_above_one(options):
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10_000), st.floats(0, 6))
 def test_equation_2_is_at_most_one_for_any_weights(seed, spread):
-    from karenina.selection._solvers import udr_value
+    from karenina.selection._pairs import udr_value
 
     rng = np.random.default_rng(seed)
     R = np.exp(spread * rng.normal(size=(4, 6))) * rng.integers(2, size=(4, 6))

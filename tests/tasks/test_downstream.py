@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 
-from karenina.numerics.boosting import boost
+from karenina.numerics.boosting import Binned, boost
 from karenina.tasks import _logistic, downstream
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
@@ -71,7 +71,7 @@ def test_thresholds_lie_half_way_between_the_values_of_a_node():
     x = np.array([[0.0, 30], [0, 30], [1, 20], [1, 20], [1, 60], [1, 60]])
     y = np.array([5.0, 5, 0, 0, 1, 1])
     test = np.array([[1.0, value] for value in (25.0, 39, 41, 50)])
-    ours = boost(x, y, 0, np.random.default_rng(0)).predict(test)
+    ours = boost(Binned.of(x), y, 0, np.random.default_rng(0)).predict(test)
     assert ours == pytest.approx(GradientBoostingRegressor().fit(x, y).predict(test), abs=1e-9)
 
 

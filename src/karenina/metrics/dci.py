@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from karenina.metrics._inputs import Inputs
 from karenina.metrics._rows import Rows, split
 from karenina.numerics import lasso
-from karenina.numerics.ensembles import Sorted, boost, choose, forest
+from karenina.numerics.boosting import Sorted, boost
+from karenina.numerics.forests import choose, forest
 
 Array = NDArray[np.float64]
 MEASURES = ("accuracy", "explicitness", "nrmse")
@@ -275,7 +276,8 @@ def _by_boosting(
         if options["backend"] == "sklearn":
             importance[:, j], guess = _by_scikit_learn(x, out, target, classes, rng)
         else:
-            importance[:, j], guess = boost(whole, out, target, classes, rng)
+            fitted = boost(whole, target, classes, rng)
+            importance[:, j], guess = fitted.importance, fitted.predict(out)
         predicted[:, j] = values[guess] if classes else guess
     return importance, predicted, {"backend": options["backend"]}
 

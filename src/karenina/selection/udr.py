@@ -16,7 +16,7 @@ from karenina.selection._ranking import Ranking
 from karenina.selection.shards import Tile, plan, run, tile_size
 
 _CORRELATION, _LASSO, _MULTITASK, _MULTITASK_CV = range(4)
-_FOLDS, _ALPHAS, _SPAN = 5, 100, 1e-3
+_FOLDS = 5
 _DLIB_ALPHA = 0.1
 
 Pairs = tuple[Ints, Ints, Floats, Floats, int]
@@ -212,7 +212,7 @@ class Similarities:
         cross: Floats,
         sizes: Ints,
     ) -> Pairs:
-        from karenina.selection._solvers import score_pairs
+        from karenina.selection._pairs import score_pairs
 
         sources, targets = np.nonzero(wanted.T)
         scores = np.empty(len(targets))
@@ -232,8 +232,6 @@ class Similarities:
             sources,
             targets,
             self.alpha,
-            _ALPHAS,
-            _SPAN,
             self.filtered,
             scores,
             matrices,

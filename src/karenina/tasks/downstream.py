@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.numerics import boosting
+from karenina.numerics.boosting import Binned, boost
 from karenina.tasks import _logistic
 from karenina.tasks._inputs import Array, rows, whole
 
@@ -139,11 +139,11 @@ def boosted_labels(x: Array, y: NDArray[Any], test: Array, rng: np.random.Genera
     seen, labels = np.unique(y, return_inverse=True)
     if len(seen) == 1:
         return np.full(len(test), seen[0])
-    return seen[boosting.boost(x, labels, len(seen), rng).predict(test)]
+    return seen[boost(Binned.of(x), labels, len(seen), rng).predict(test)]
 
 
 def _boosted_values(x: Array, y: Array, test: Array, rng: np.random.Generator) -> Array:
-    return boosting.boost(x, y, 0, rng).predict(test)
+    return boost(Binned.of(x), y, 0, rng).predict(test)
 
 
 Predictor = Callable[[Array, NDArray[Any], Array, np.random.Generator], NDArray[Any]]
