@@ -9,8 +9,9 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 
+from karenina.numerics import logistic
 from karenina.numerics.boosting import Binned, boost
-from karenina.tasks import _logistic, downstream
+from karenina.tasks import downstream
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 
@@ -79,14 +80,14 @@ def test_thresholds_lie_half_way_between_the_values_of_a_node():
 def test_fast_logistic_takes_the_steps_of_scikit_learn(classes):
     z, v = table(2300, (classes, 4), noise=0.4)
     train, test = slice(0, 300), slice(300, None)
-    ours = _logistic.fit(z[train], v[train, 0], classes)
+    ours = logistic.cross_validated(z[train], v[train, 0], classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = LogisticRegressionCV(Cs=10, cv=KFold(5)).fit(z[train], v[train, 0])
     assert (ours.predict(z[test]) == theirs.predict(z[test])).mean() > 0.97
     assert (ours.predict(z[test]) == v[test, 0]).mean() == pytest.approx(theirs.score(z[test], v[test, 0]), abs=0.02)
     single = LogisticRegression(C=0.02).fit(z[train], v[train, 0])
-    weights = _logistic._path(np.column_stack([z[train], np.ones(300)]), v[train, 0], classes, np.array([0.02]))[0]
+    weights = logistic._path(np.column_stack([z[train], np.ones(300)]), v[train, 0], classes, np.array([0.02]))[0]
     assert weights == pytest.approx(np.column_stack([single.coef_, single.intercept_]), abs=1e-3)
 
 
@@ -175,9 +176,9 @@ Z, V = table(30)
         (Z, V * 0, {}, "every factor is constant"),
         (Z[:2], V[:2], {}, "have 2 rows, at least 3"),
         (Z, V, {"models": ["svm"]}, "no model 'svm'; there are logistic, boosted"),
-        (Z, V, {"sizes": [0]}, "each of sizes must be a whole number from 1 on, got 0"),
+        (Z, V, {"sizes": [0]}, "each of sizes must be an integer of at least 1, got 0"),
         (Z, V, {"sizes": []}, "nothing to do"),
-        (Z, V, {"test": 0.5}, "test must be a whole number"),
+        (Z, V, {"test": 0.5}, "test must be an integer of at least 1, got 0.5"),
         (Z, V, {"test_codes": Z}, "go together"),
         (Z, V, {"test_codes": Z[:, :2], "test_factors": V}, r"do not have the columns of"),
         (Z, V, {"continuous": [True]}, "continuous must be True, False or 3 of them"),

@@ -145,7 +145,7 @@ def check_codes(codes: Any, n: int | None, seed: int | np.random.Generator, leas
         seen.setdefault((total, array.shape[1]), []).append(i)
     if rows < least_rows:
         raise ValueError(f"at least {least_rows} rows of codes are needed; got {rows}")
-    _warn_of_twins(models, [group for group in seen.values() if len(group) > 1])
+    _warn_of_duplicates(models, [group for group in seen.values() if len(group) > 1])
     return Codes(models, sizes, *_choose_rows(rows, n, seed, least_rows))
 
 
@@ -159,17 +159,17 @@ def _choose_rows(rows: int, n: int | None, seed: int | np.random.Generator, leas
     return n, np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
 
 
-def _warn_of_twins(models: Any, suspects: list[list[int]]) -> None:
-    twins = []
+def _warn_of_duplicates(models: Any, suspects: list[list[int]]) -> None:
+    duplicates = []
     for group in suspects:
         first = np.asarray(models[group[0]])
-        if first.any():  # dead models may well be equal
-            twins += [(group[0], other) for other in group[1:] if np.array_equal(first, np.asarray(models[other]))]
-    if twins:
-        a, b = twins[0]
-        more = f" (and {len(twins) - 1} more)" if len(twins) > 1 else ""
+        if first.any():  # models without an active latent may well be equal
+            duplicates += [(group[0], other) for other in group[1:] if np.array_equal(first, np.asarray(models[other]))]
+    if duplicates:
+        a, b = duplicates[0]
+        more = f" (and {len(duplicates) - 1} more)" if len(duplicates) > 1 else ""
         warnings.warn(
-            f"models {a} and {b} have identical codes{more}: was a run given twice? Twins raise each other's score",
+            f"models {a} and {b} have identical codes{more}: was a run given twice? Duplicates raise each other's score",
             UserWarning,
             stacklevel=4,
         )

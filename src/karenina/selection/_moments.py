@@ -58,7 +58,7 @@ def panel(
 
 
 def _panel(codes: Codes, models: Ints, start: Ints, ranks: bool, keep: list[Bools] | None, dtype: type) -> Panel:
-    from karenina.selection._columns import standardise, standardised_ranks
+    from karenina.numerics.column_kernels import standardise, standardised_ranks
 
     z = np.empty((start[-1], codes.n), dtype)
     scale = np.empty(start[-1])

@@ -1,7 +1,7 @@
 """Unsupervised Disentanglement Ranking (Duan et al. 2020, section 4): models that agree are probably right."""
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,16 +10,48 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL, near_threshold
 from karenina.numerics.medians import medians
-from karenina.selection._blocks import Panel, blocks, panel
 from karenina.selection._inputs import Bools, Codes, Floats, Ints, check_codes, check_groups, check_kl
+from karenina.selection._moments import Panel, blocks, panel
 from karenina.selection._ranking import Ranking
-from karenina.selection.shards import Tile, plan, run, tile_size
+from karenina.selection._tiles import Tile, Workers, plan, run, tile_size
 
 _CORRELATION, _LASSO, _MULTITASK, _MULTITASK_CV = range(4)
 _FOLDS = 5
-_DLIB_ALPHA = 0.1
 
 Pairs = tuple[Ints, Ints, Floats, Floats, int]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How similarities are computed and counted.
+
+    Parameters
+    ----------
+    alpha : float
+        Penalty of the lasso; None: chosen by 5-fold cross-validation.
+    multitask : bool
+        One multi-task lasso per pair of models, or one lasso per latent of the target.
+    uninformative : "zero", "keep" or "drop"
+        "zero" sets uninformative latents to 0, as the authors' release does: the mean code of an inactive latent is a
+        faint copy of active ones, and brought to variance 1 it passes for one of them. "keep" leaves them, the letter
+        of equation 2, in which they only have no term of their own. "drop" also leaves them out of the sums, and takes
+        the mean over each model's latents before the mean of the two models, as disentanglement_lib does.
+    """
+
+    alpha: float | None = None
+    multitask: bool = True
+    uninformative: Literal["zero", "keep", "drop"] = "zero"
+
+    def __post_init__(self) -> None:
+        if self.alpha is not None and not self.alpha > 0:
+            raise ValueError(f"alpha must be above 0; got {self.alpha}")
+        if self.alpha is None and not self.multitask:
+            raise ValueError("a lasso per latent needs its alpha: cross-validation is of the multi-task lasso")
+        if self.uninformative not in ("zero", "keep", "drop"):
+            raise ValueError(f'uninformative must be "zero", "keep" or "drop"; got {self.uninformative!r}')
+
+
+PRESETS = {"paper": Preset(), "dlib": Preset(alpha=0.1, multitask=False, uninformative="drop")}
 
 
 def udr(
@@ -28,55 +60,61 @@ def udr(
     groups: Sequence[Hashable] | NDArray[Any] | None = None,
     *,
     similarity: Literal["lasso", "spearman"] = "lasso",
-    preset: Literal["paper", "dlib"] = "paper",
-    uninformative: Literal["zero", "keep"] = "zero",
-    partners: int | None = None,
+    preset: Literal["paper", "dlib"] | Preset = "paper",
     all_to_all: bool = False,
+    partners: int | None = None,
     n: int | None = None,
     seed: int | np.random.Generator = 0,
     kl_threshold: float = ACTIVE_KL,
-    alpha: float | None = None,
-    confidence: float = 0.95,
     matrices: bool = False,
-    workers: int = 1,
-    ray: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    workers: int | Workers = 1,
 ) -> Ranking:
     """UDR of each model: the median similarity of its latents to those of its partners (equation 2). Higher is better.
 
-    codes: mean codes of M models on the same n inputs in the same order: M arrays (n, L_i), one array (M, n, L), or a
-        memory-mapped one, which is read a few models at a time. Numbers of latents may differ.
-    kl: KL from the prior of each latent, mean over the inputs: M rows (L_i,). Latents above `kl_threshold` are
-        informative; a model without any scores 0 and is no one's partner.
-    groups: M labels. Partners share the label: the setting, when models differ in their seed. None, or all_to_all=True:
-        any other model is a partner.
-    similarity: "lasso" (UDR_L), multi-task lasso with alpha chosen by 5-fold cross-validation, or at the fixed `alpha`;
-        "spearman" (UDR_S), absolute rank correlation. The paper used 10,000 rows for the first, 1,000 for the second.
-    preset: "dlib" repeats disentanglement_lib: a plain lasso per latent with alpha 0.1, uninformative latents left out
-        of the counts too, and the mean over each model's latents before the mean of the two models.
-    uninformative: "zero" sets those latents to 0, as the authors' release does: the mean code of a dead latent is a
-        faint copy of live ones, and brought to variance 1 it passes for one of them. "keep" leaves them, the letter of
-        equation 2, in which they only have no term of their own.
-    partners: how many partners each model gets, drawn without replacement; None for all.
-    n: use this many of the rows, drawn at random; None for all. Folds are contiguous: give rows in random order.
-    confidence: of the intervals, which need 6 partners at 0.95, 5 at 0.93, 4 at 0.87.
-    matrices: keep the similarity matrix of every pair, too, in `.matrices`.
-    workers, ray, progress: see `karenina.selection.shards.run`; they do not change the result.
-
     Within a setting UDR tells which hyperparameters are good; to choose one model use all_to_all, since scores within a
-    setting are drawn towards that of the herd. UDR does not punish a model that found few factors: compare models with
-    the same number of informative latents (`best_per_informative`).
+    setting are drawn towards their common level. UDR does not punish a model that found few factors: compare models
+    with the same number of informative latents (`Ranking.best_per_informative`).
 
+    Parameters
+    ----------
+    codes : M arrays (n, L_i), or one (M, n, L)
+        Mean codes of M models on the same n inputs in the same order. A memory-mapped array is read a few models at a
+        time.
+    kl : M rows (L_i,)
+        KL from the prior of each latent, mean over the inputs. Latents above `kl_threshold` are informative; a model
+        without any scores 0 and is no one's partner.
+    groups : M labels
+        Partners share the label: the setting, when models differ in their seed. None: any other model is a partner.
+    similarity : "lasso" (UDR_L) or "spearman" (UDR_S)
+        Lasso weights, or absolute rank correlations. The paper used 10,000 rows for the first, 1,000 for the second.
+    preset : "paper", "dlib" (disentanglement_lib) or a `Preset`
+    all_to_all : bool
+        Any other model is a partner, whatever its group.
+    partners : int
+        How many partners each model gets, drawn without replacement; None: all.
+    n : int
+        Use this many of the rows, drawn at random. Folds are contiguous: give rows in random order.
+    seed : int or Generator
+    kl_threshold : float
+    matrices : bool
+        Keep the similarity matrix of every pair, too, in `.matrices`.
+    workers : int or `Workers`
+        Processes, or where else to compute; the result is the same to the bit.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> z = rng.normal(size=(1000, 4))
     >>> ranking = udr([z, -z[:, ::-1], z @ np.linalg.qr(rng.normal(size=(4, 4)))[0]], np.ones((3, 4)))
     >>> bool(ranking.pairwise[0, 1] > 0.99), bool(ranking.pairwise[0, 2] < 0.7)
     (True, True)
     """
-    _check_options(similarity, preset, partners, kl_threshold, alpha, confidence)
-    if uninformative not in ("zero", "keep") or (uninformative == "keep" and preset == "dlib"):
-        raise ValueError(f'uninformative must be "zero", or "keep" with preset="paper"; got {uninformative!r}')
-    method = _method(similarity, preset, alpha)
+    chosen = _checked(similarity, preset)
+    if partners is not None and partners < 1:
+        raise ValueError(f"partners must be at least 1; got {partners}")
+    if not kl_threshold >= 0:
+        raise ValueError(f"kl_threshold must be at least 0; got {kl_threshold}")
+    method = _method(similarity, chosen)
     draw_rows, draw_partners = np.random.default_rng(seed).spawn(2)
     checked = check_codes(codes, n, draw_rows, 2 * _FOLDS if method == _MULTITASK_CV else 3)
     informative = check_kl(kl, checked.sizes, kl_threshold)
@@ -87,28 +125,23 @@ def udr(
         raise ValueError("no model has a partner: no group has two models. Use all_to_all=True or fewer groups")
     pools = [pool[counts[pool] > 0] for pool in pools]
 
-    fixed = alpha if alpha is not None else _DLIB_ALPHA
-    work = Similarities(checked, informative, method, preset == "dlib", fixed, matrices, uninformative == "keep")
+    work = Similarities(checked, informative, method, chosen, matrices)
     size = tile_size(checked.n, int(checked.sizes.max()))
     tiles = plan([pool for pool in pools if len(pool) > 1], partners, draw_partners, size)
-    start, sources, values, kept, unsolved = _gather(run(work, tiles, workers, ray, progress), tiles, checked.sizes)
-    if unsolved:
-        warnings.warn(
-            f"{unsolved} lasso fits did not converge: latents are nearly collinear", UserWarning, stacklevel=2
-        )
-    scores, interval = medians(start, values, confidence)
+    start, sources, values, kept, unsolved = _gather(run(work, tiles, workers), tiles, checked.sizes)
+    scores, interval = medians(start, values)
     scores[counts == 0] = 0.0
-    lonely = np.flatnonzero(np.isnan(scores))
-    if len(lonely):
-        warnings.warn(
-            f"{len(lonely)} models have no partner and get no score (NaN), the first is model {lonely[0]}: "
-            "the rest of its group is missing or collapsed",
-            UserWarning,
-            stacklevel=2,
+    alone = np.flatnonzero(np.isnan(scores))
+    if unsolved:
+        _warn(f"{unsolved} lasso fits did not converge: latents are nearly collinear")
+    if len(alone):
+        _warn(
+            f"{len(alone)} models have no partner and get no score (NaN), the first is model {alone[0]}: "
+            "the rest of its group is missing or collapsed"
         )
     near = near_threshold((np.asarray(row, float) for row in kl), kl_threshold)
     if near:
-        warnings.warn(near, UserWarning, stacklevel=2)
+        _warn(near)
     names = np.empty(len(checked), object)
     for label, members in labels:
         for model in members:
@@ -117,54 +150,65 @@ def udr(
     return Ranking(scores, interval, counts, tuple(names), start, sources, values, kept_matrices, kl_threshold)
 
 
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=3)
+
+
 def similarity_matrix(
     target: ArrayLike,
     source: ArrayLike,
     *,
     similarity: Literal["lasso", "spearman"] = "lasso",
-    preset: Literal["paper", "dlib"] = "paper",
-    alpha: float | None = None,
+    preset: Literal["paper", "dlib"] | Preset = "paper",
 ) -> Floats:
-    """|R| (L_target, L_source) of one pair of models, as `udr` computes it: rows are latents of the target.
+    """|R| of one pair of models, as `udr` computes it: rows are latents of the target (figure 5 of Duan et al. 2020).
 
-    Figure 5 of the paper shows these. With preset "dlib" give the informative latents only.
+    Parameters
+    ----------
+    target, source : (n, L_target), (n, L_source)
+        Mean codes on the same inputs; with preset "dlib" those of informative latents only.
+    similarity, preset : as in `udr`
+
+    Returns
+    -------
+    (L_target, L_source)
+
+    Examples
+    --------
+    >>> z = np.random.default_rng(0).normal(size=(500, 2))
+    >>> similarity_matrix(z, z[:, ::-1], similarity="spearman").round(1)
+    array([[0., 1.],
+           [1., 0.]])
     """
     target, source = np.asarray(target), np.asarray(source)
-    _check_options(similarity, preset, None, 0.0, alpha, 0.95)
-    method = _method(similarity, preset, alpha)
+    chosen = _checked(similarity, preset)
+    method = _method(similarity, chosen)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a model compared with itself is a fair question here
         codes = check_codes([target, source], None, 0, 2 * _FOLDS if method == _MULTITASK_CV else 3)
     everything = [np.ones(size, bool) for size in codes.sizes]
-    work = Similarities(codes, everything, method, False, alpha if alpha is not None else _DLIB_ALPHA, True)
+    work = Similarities(codes, everything, method, chosen, True)
     wanted = np.array([[False, True], [False, False]])
     *_, matrices, _ = work(Tile(np.arange(2), None, wanted))
     return matrices[0, : codes.sizes[0], : codes.sizes[1]]
 
 
-def _check_options(
-    similarity: str, preset: str, partners: int | None, kl_threshold: float, alpha: float | None, confidence: float
-) -> None:
+def _checked(similarity: str, preset: str | Preset) -> Preset:
     if similarity not in ("lasso", "spearman"):
         raise ValueError(f'similarity must be "lasso" or "spearman"; got {similarity!r}')
-    if preset not in ("paper", "dlib"):
-        raise ValueError(f'preset must be "paper" or "dlib"; got {preset!r}')
-    if partners is not None and partners < 1:
-        raise ValueError(f"partners must be at least 1; got {partners}")
-    if not kl_threshold >= 0:
-        raise ValueError(f"kl_threshold must be at least 0; got {kl_threshold}")
-    if alpha is not None and (similarity != "lasso" or not alpha > 0):
-        raise ValueError(f'alpha must be above 0 and goes with similarity="lasso"; got {alpha} with {similarity!r}')
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be between 0 and 1; got {confidence}")
+    if isinstance(preset, Preset):
+        return preset
+    if preset not in PRESETS:
+        raise ValueError(f'preset must be "paper", "dlib" or a Preset; got {preset!r}')
+    return PRESETS[preset]
 
 
-def _method(similarity: str, preset: str, alpha: float | None) -> int:
+def _method(similarity: str, preset: Preset) -> int:
     if similarity == "spearman":
         return _CORRELATION
-    if preset == "dlib":
+    if not preset.multitask:
         return _LASSO
-    return _MULTITASK_CV if alpha is None else _MULTITASK
+    return _MULTITASK_CV if preset.alpha is None else _MULTITASK
 
 
 @dataclass(frozen=True)
@@ -174,10 +218,8 @@ class Similarities:
     codes: Codes
     informative: list[Bools]
     method: int
-    filtered: bool
-    alpha: float
+    preset: Preset
     matrices: bool
-    keep: bool = False
     # The last panel of rows: consecutive tiles share it.
     last: dict[bytes, Panel] = field(default_factory=dict, repr=False, compare=False)
 
@@ -231,8 +273,8 @@ class Similarities:
             np.concatenate([self.informative[m] for m in target_models]),
             sources,
             targets,
-            self.alpha,
-            self.filtered,
+            self.preset.alpha or 0.0,
+            self.preset.uninformative == "drop",
             scores,
             matrices,
         )
@@ -240,7 +282,8 @@ class Similarities:
 
     def _prepare(self, models: Ints) -> Panel:
         ranks, exact = self.method == _CORRELATION, self.method == _MULTITASK_CV  # folds gain nothing from less
-        return panel(self.codes, models, ranks=ranks, keep=None if self.keep else self.informative, exact=exact)
+        keep = None if self.preset.uninformative == "keep" else self.informative
+        return panel(self.codes, models, ranks=ranks, keep=keep, exact=exact)
 
     def _panel(self, models: Ints) -> Panel:
         key = models.tobytes()
