@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
+from scipy.stats import binom, hypergeom, spearmanr
 from sklearn.linear_model import Lasso, MultiTaskLasso, MultiTaskLassoCV
 
 import karenina.selection as selection
@@ -246,8 +246,8 @@ def test_frame_order_and_best_per_informative():
 
 
 @pytest.mark.parametrize("partners", [2, 3, 4, 5, 6, 7, 12])
-def test_an_interval_covers_or_is_not_given(partners):
-    """Of models whose partners are exchangeable: how often is the median over all partners in the interval of a few?"""
+def test_an_interval_covers_as_often_as_the_closed_form_says_or_is_not_given(partners):
+    """Models have 119 possible partners, and the 60th of their values is the median that a few partners estimate."""
     rng = np.random.default_rng(11)
     factors = rng.normal(size=(100, 3))
     codes = [mixed(rng, factors, 0.5, rng.choice([0.1, 1.0])) for _ in range(120)]  # two kinds: partners of two values
@@ -259,7 +259,13 @@ def test_an_interval_covers_or_is_not_given(partners):
         assert given.all() == given.any() == (partners >= 6)
         covered.append((some.interval[:, 0] <= everyone.scores) & (everyone.scores <= some.interval[:, 1]))
         assert not given.any() or ((some.interval[:, 0] <= some.scores) & (some.scores <= some.interval[:, 1])).all()
-    assert partners < 6 or np.mean(covered) > 0.95
+    if partners >= 6:
+        # The k-th smallest is above the median if fewer than k of the partners, drawn without repetition, are not.
+        k = np.sum(binom.cdf(np.arange(partners // 2), partners, 0.5) <= 0.025)
+        expected = 1 - 2 * hypergeom.cdf(k - 1, 119, 60, partners)
+        assert expected > 0.95
+        error = np.sqrt(expected * (1 - expected) / np.size(covered))
+        assert abs(np.mean(covered) - expected) < 3 * error
 
 
 def test_fewer_partners_give_an_interval_of_less_confidence():
