@@ -11,7 +11,7 @@ from karenina.selection import dynamics, joint_embedding
 from karenina.selection._dynamics import random_walk
 
 
-def dense_random_walk(trace, alpha, neighbours):
+def dense_walk(trace, alpha, neighbours):
     n, m, _ = trace.shape
     x = (trace - trace.mean(axis=2, keepdims=True)) / trace.std(axis=2, keepdims=True)
     kernel = np.zeros((n, m, n, m))

@@ -454,7 +454,15 @@ def half_dead(rng, n=2000):
     return [z, z @ [[1.0, 1.0], [0.1, -0.1]], z @ [[1.0, -1.0], [0.15, 0.1]]]
 
 
-@pytest.mark.parametrize("options", [{}, {"preset": Preset(1e-4, multitask=False, uninformative="drop")}, {"preset": Preset(1e-4)}, {"preset": Preset(uninformative="keep")}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"preset": Preset(1e-4, multitask=False, uninformative="drop")},
+        {"preset": Preset(1e-4)},
+        {"preset": Preset(uninformative="keep")},
+    ],
+)
 def test_never_above_one(options):
     ranking = udr(half_dead(np.random.default_rng(16)), np.full((3, 2), 0.5), matrices=True, **options)
     assert max(matrix.max() for matrix in ranking.matrices.values()) > 3  # weights are given as they are

@@ -133,9 +133,7 @@ def dynamics(
             warnings.warn(f"group {label!r} has one trace and gets no score (NaN)", UserWarning, stacklevel=2)
             found.append((np.nan, np.full((1, 1), np.nan), np.empty((1, *arrays[rows[0]].shape[:2], 0))))
             continue
-        chosen = [arrays[i] for i in rows]
-        options = {"alpha": alpha, "neighbours": neighbours, "steps": steps, "rank": rank, "normalise": normalise}
-        embedding = joint_embedding(chosen, **options)
+        embedding = _embedding([arrays[i] for i in rows], alpha, neighbours, steps, rank, normalise)
         if embedding.shape[-1] == 0 or not any(np.ptp(arrays[i], axis=1).any() for i in rows):
             warnings.warn(
                 f"traces of group {label!r} do not vary with the sample; no score (NaN)", UserWarning, stacklevel=2
@@ -194,7 +192,9 @@ def _distances(x: Floats) -> Floats:
     return np.sqrt(squared)
 
 
-def random_walk(trace: ArrayLike, alpha: float = 2.0, neighbours: int | None = None, normalise: bool = True) -> RandomWalk:
+def random_walk(
+    trace: ArrayLike, alpha: float = 2.0, neighbours: int | None = None, normalise: bool = True
+) -> RandomWalk:
     """The multislice kernel of a trace (n, m, p), symmetrised, with its row sums."""
     x = np.array(trace, float)
     n, m, _ = x.shape
@@ -244,7 +244,12 @@ def joint_embedding(
     (2, 6, 20, 3)
     """
     arrays = [np.asarray(trace) for trace in traces]
-    steps = _check(arrays, alpha, neighbours, steps, rank)
+    return _embedding(arrays, alpha, neighbours, _check(arrays, alpha, neighbours, steps, rank), rank, normalise)
+
+
+def _embedding(
+    arrays: list[NDArray[Any]], alpha: float, neighbours: int | None, steps: int, rank: int, normalise: bool
+) -> Floats:
     walks = [random_walk(trace, alpha, neighbours, normalise) for trace in arrays]
     n, m, _ = arrays[0].shape
     size = n * m

@@ -169,7 +169,8 @@ def _warn_of_duplicates(models: Any, suspects: list[list[int]]) -> None:
         a, b = duplicates[0]
         more = f" (and {len(duplicates) - 1} more)" if len(duplicates) > 1 else ""
         warnings.warn(
-            f"models {a} and {b} have identical codes{more}: was a run given twice? Duplicates raise each other's score",
+            f"models {a} and {b} have identical codes{more}: was a run given twice? "
+            "Duplicate models raise each other's score",
             UserWarning,
             stacklevel=4,
         )

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from karenina.selection import alike, shards, udr
+from karenina.selection import Workers, _tiles, alike, udr
 from karenina.selection._inputs import RawFile
-from karenina.selection.shards import plan
+from karenina.selection._tiles import plan
 
 
 def models(count=9, n=60, latents=3, seed=0):
@@ -60,7 +60,7 @@ def test_sampled_partners_are_as_many_as_asked_and_spread_evenly(count):
 def test_result_does_not_depend_on_the_cut(monkeypatch, options):
     codes, kl = models(), np.ones((9, 3))
     whole = udr(codes, kl, **options)
-    monkeypatch.setitem(vars(sys.modules["karenina.selection.udr"]), "tile_size", lambda n, latents: 2)
+    monkeypatch.setitem(vars(sys.modules["karenina.selection._udr"]), "tile_size", lambda n, latents: 2)
     cut = udr(codes, kl, **options)
     np.testing.assert_allclose(cut.pairwise, whole.pairwise, atol=1e-10)
     np.testing.assert_allclose(cut.scores, whole.scores, atol=1e-10)
@@ -97,11 +97,12 @@ def test_a_store_on_disk_is_read_model_by_model(tmp_path, monkeypatch, dtype):
 
 
 def test_worker_processes_give_the_same_bytes(tmp_path, monkeypatch):
-    monkeypatch.setitem(vars(sys.modules["karenina.selection.udr"]), "tile_size", lambda n, latents: 4)
+    monkeypatch.setitem(vars(sys.modules["karenina.selection._udr"]), "tile_size", lambda n, latents: 4)
     codes, kl = models(), np.ones((9, 3))
     calls = []
     alone = udr(codes, kl, n=50)
-    shared = udr(codes, kl, n=50, workers=2, progress=lambda done, total: calls.append((done, total)))
+    workers = Workers(2, progress=lambda done, total: calls.append((done, total)))
+    shared = udr(codes, kl, n=50, workers=workers)
     assert shared.pairwise.tobytes() == alone.pairwise.tobytes()
     assert shared.interval.tobytes() == alone.interval.tobytes()
     assert calls == [(k, 6) for k in range(1, 7)]
@@ -113,12 +114,13 @@ import sys
 import numpy as np
 import ray
 from ray.cluster_utils import Cluster
-from karenina.selection import alike, udr
+from karenina.selection import Workers, alike, udr
 
 codes, kl = np.load(sys.argv[1]), np.ones((9, 3))
 options = {"include_dashboard": False, "node_ip_address": "127.0.0.1", "num_cpus": 1}
 cluster = Cluster(initialize_head=True, head_node_args=options)
-ranking, mcc = udr(codes, kl, ray=cluster.address), alike(codes, ray=cluster.address).mcc
+workers = Workers(ray=cluster.address)
+ranking, mcc = udr(codes, kl, workers=workers), alike(codes, workers=workers).mcc
 assert ray.is_initialized() and ray.get_runtime_context().gcs_address == cluster.address
 np.savez(sys.argv[2], scores=ranking.scores, pairwise=ranking.pairwise, mcc=mcc)
 ray.shutdown()
@@ -144,10 +146,10 @@ def test_a_ray_cluster_gives_the_same_bytes(tmp_path):
 def test_missing_ray_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r"karenina\[ray\]"):
-        udr(models(), np.ones((9, 3)), ray="auto")
+        udr(models(), np.ones((9, 3)), workers=Workers(ray="auto"))
 
 
 def test_tiles_fit_their_memory():
     for n, latents in [(100, 5), (10_000, 10), (1_000_000, 50)]:
-        size = shards.tile_size(n, latents)
+        size = _tiles.tile_size(n, latents)
         assert size == 2 or 8 * n * latents * size <= 128 << 20
