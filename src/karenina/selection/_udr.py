@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from karenina._active import ACTIVE_KL, near_threshold
 from karenina.numerics.medians import medians
 from karenina.selection._inputs import Bools, Codes, Floats, Ints, check_codes, check_groups, check_kl
-from karenina.selection._moments import Panel, blocks, panel
+from karenina.selection._moments import Blocks, Panel, blocks, panel
 from karenina.selection._ranking import Ranking
 from karenina.selection._tiles import Tile, Workers, plan, run, tile_size
 
@@ -189,7 +190,7 @@ def similarity_matrix(
     everything = [np.ones(size, bool) for size in codes.sizes]
     work = Similarities(codes, everything, method, chosen, True)
     wanted = np.array([[False, True], [False, False]])
-    *_, matrices, _ = work(Tile(np.arange(2), None, wanted))
+    *_, matrices, _ = work(Tile(np.arange(2), None, wanted))[0]
     return matrices[0, : codes.sizes[0], : codes.sizes[1]]
 
 
@@ -213,7 +214,7 @@ def _method(similarity: str, preset: Preset) -> int:
 
 @dataclass(frozen=True)
 class Similarities:
-    """The work of one tile: (targets, sources, UDR_ij, matrices, fits that did not converge) of its pairs."""
+    """The work of a tile: (targets, sources, UDR_ij, matrices, fits that did not converge) of its pairs, both ways."""
 
     codes: Codes
     informative: list[Bools]
@@ -223,37 +224,20 @@ class Similarities:
     # The last panel of rows: consecutive tiles share it.
     last: dict[bytes, Panel] = field(default_factory=dict, repr=False, compare=False)
 
-    def __call__(self, tile: Tile) -> Pairs:
+    def __call__(self, tile: Tile) -> list[Pairs]:
         a = self._panel(tile.rows)
         b = a if tile.cols is None else self._prepare(tile.cols)
         folds = _FOLDS if self.method == _MULTITASK_CV else 1
         moments = blocks(a, b, int(self.codes.sizes.max()), folds)
-        cols = tile.rows if tile.cols is None else tile.cols
-        wanted = np.ones((len(tile.rows), len(cols)), bool) if tile.wanted is None else tile.wanted.copy()
-        if tile.cols is None:
+        wanted = np.ones((len(a.models), len(b.models)), bool) if tile.wanted is None else tile.wanted.copy()
+        if a is b:
             np.fill_diagonal(wanted, False)
-        sides = [(wanted, tile.rows, cols, a, b, moments.sums_a, moments.sums_b, moments.grams_b)]
-        # Of a panel with itself the moments are symmetric.
-        crosses = [moments.cross if a is b else np.ascontiguousarray(moments.cross.transpose(0, 2, 1))]
-        if tile.cols is not None:
-            back = np.ones_like(wanted.T) if tile.back is None else tile.back
-            sides.append((back, cols, tile.rows, b, a, moments.sums_b, moments.sums_a, moments.grams_a))
-            crosses.append(moments.cross)
-        return _merge([self._score(*side, cross, moments.sizes) for side, cross in zip(sides, crosses)])
+            return [self._score(wanted, a, a, moments)]  # of a panel with itself the moments are symmetric
+        back = np.ones_like(wanted.T) if tile.back is None else tile.back
+        return [self._score(wanted, a, b, moments.turned()), self._score(back, b, a, moments)]
 
-    def _score(
-        self,
-        wanted: Bools,
-        target_models: Ints,
-        source_models: Ints,
-        target: Panel,
-        source: Panel,
-        target_sums: Floats,
-        source_sums: Floats,
-        grams: Floats,
-        cross: Floats,
-        sizes: Ints,
-    ) -> Pairs:
+    def _score(self, wanted: Bools, target: Panel, source: Panel, moments: Blocks) -> Pairs:
+        """moments: of source and target."""
         from karenina.selection._pairs import score_pairs
 
         sources, targets = np.nonzero(wanted.T)
@@ -262,15 +246,15 @@ class Similarities:
         matrices = np.zeros((len(targets) if self.matrices else 0, widest, widest))
         unsolved = score_pairs(
             self.method,
-            grams,
-            cross,
-            source_sums,
-            target_sums,
-            sizes,
+            moments.grams_a,
+            moments.cross,
+            moments.sums_a,
+            moments.sums_b,
+            moments.sizes,
             source.start,
             target.start,
-            np.concatenate([self.informative[m] for m in source_models]),
-            np.concatenate([self.informative[m] for m in target_models]),
+            np.concatenate([self.informative[m] for m in source.models]),
+            np.concatenate([self.informative[m] for m in target.models]),
             sources,
             targets,
             self.preset.alpha or 0.0,
@@ -278,7 +262,7 @@ class Similarities:
             scores,
             matrices,
         )
-        return target_models[targets], source_models[sources], scores, matrices, unsolved
+        return target.models[targets], source.models[sources], scores, matrices, unsolved
 
     def _prepare(self, models: Ints) -> Panel:
         ranks, exact = self.method == _CORRELATION, self.method == _MULTITASK_CV  # folds gain nothing from less
@@ -293,19 +277,8 @@ class Similarities:
         return self.last[key]
 
 
-def _merge(parts: list[Pairs]) -> Pairs:
-    targets, sources, scores, matrices, unsolved = zip(*parts)
-    return (
-        np.concatenate(targets),
-        np.concatenate(sources),
-        np.concatenate(scores),
-        np.concatenate(matrices),
-        sum(unsolved),
-    )
-
-
 def _gather(
-    results: Iterable[Pairs], tiles: list[Tile], latents: Ints
+    results: Iterable[list[Pairs]], tiles: list[Tile], latents: Ints
 ) -> tuple[Ints, NDArray[np.int32], Floats, dict[tuple[int, int], Floats], int]:
     """Pairs by target: those of model i are start[i]:start[i + 1] of sources and values."""
     counts = np.zeros(len(latents), np.int64)
@@ -321,7 +294,7 @@ def _gather(
     kept: dict[tuple[int, int], Floats] = {}
     filled = start[:-1].copy()
     unsolved = 0
-    for targets, partners, scores, matrices, failed in results:
+    for targets, partners, scores, matrices, failed in chain.from_iterable(results):
         order = np.argsort(targets, kind="stable")
         sorted_targets = targets[order]
         nth = np.arange(len(order)) - np.searchsorted(sorted_targets, sorted_targets)
