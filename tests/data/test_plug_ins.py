@@ -74,14 +74,15 @@ def test_a_plug_in_is_loaded_by_name_with_its_options(installed):
 
 
 def test_runs_and_studies_know_it(installed, tmp_path):
-    from karenina.studies.parsing import parse
+    from karenina.studies import find_plan
 
     run = karenina.train("stripes:width=3", "vae", network="linear", latents=2, steps=1, out=tmp_path / "run")
     assert karenina.open(tmp_path / "run").config.data == "stripes:width=3"
     again = load_again(run.config.data)
     rows = np.array([[1, 0], [2, 1]])
     np.testing.assert_array_equal(again.images(rows), load("stripes", width=3).images(rows))
-    assert parse("data = ['stripes:width=3']\nseeds = 1\n[methods.vae]\n").points[0].data == "stripes:width=3"
+    (tmp_path / "study.toml").write_text("data = ['stripes:width=3']\nseeds = 1\n[methods.vae]\n")
+    assert find_plan(str(tmp_path / "study.toml")).points[0].data == "stripes:width=3"
 
 
 def test_it_is_listed_and_broken_ones_do_not_hide_it(installed):
