@@ -3,13 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format docs bench clean
 
 demo: $(READY)
 	$(BIN)/karenina demo --out demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -19,6 +19,9 @@ lint: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY)
+	$(BIN)/python docs/build.py
 
 bench: $(READY)
 	for script in $$(ls benchmarks/*.py | grep -v metrics_); do echo "== $$script"; OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done
@@ -30,4 +33,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo build

@@ -52,7 +52,7 @@ def kept(folder: Path, runs: list[str], settings: list[str]) -> np.ndarray:
     """UDR_L by the letter of equation 2: uninformative latents take part, standardised like the others."""
     codes = [np.load(folder / "runs" / name / "codes.npy") for name in runs]
     kl = [np.load(folder / "runs" / name / "kl.npy") for name in runs]
-    return karenina.udr(codes, kl, settings, uninformative="keep").scores
+    return karenina.udr(codes, kl, settings, preset=karenina.selection.Preset(uninformative="keep")).scores
 
 
 def main(folder: Path, write: bool) -> None:

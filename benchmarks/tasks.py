@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from karenina import _boosting
+from karenina.numerics.boosting import Binned, boost
 from karenina.tasks import downstream, fairness
 
 SIZES = (3, 6, 40, 32, 32)
@@ -73,7 +73,8 @@ def total() -> None:
 
 if __name__ == "__main__":
     threadpool_limits(1)
-    _, compiled = seconds(lambda: _boosting.boost(np.eye(9), np.arange(9) % 3, 3, np.random.default_rng(0)))
+    rows = Binned.of(np.eye(9))
+    _, compiled = seconds(lambda: boost(rows, np.arange(9) % 3, 3, np.random.default_rng(0)))
     print(f"compiling or loading the trees: {compiled:.1f} s")
     agreement((10, 100, 1000, 10_000) if "--full" in sys.argv else (10, 100, 1000))
     total()

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "karenina"
 COMPILED = [
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
     for path in sorted(PACKAGE.rglob("*.py"))
-    if "_compile import njit" in path.read_text()
+    if "numerics.compile import njit" in path.read_text()
 ]
 
 NOWHERE = """
@@ -28,7 +28,7 @@ def test_there_are_modules_of_compiled_code_and_all_use_ours():
     assert len(COMPILED) >= 6
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
-        assert path.name == "_compile.py" or not ("from numba" in text or "import numba" in text), path
+        assert path.name == "compile.py" or not ("from numba" in text or "import numba" in text), path
 
 
 def test_scores_where_nothing_can_be_written():

@@ -13,8 +13,7 @@ from karenina._version import __version__
 
 if TYPE_CHECKING:
     from karenina.data import load
-    from karenina.selection.dynamics import dynamics
-    from karenina.selection.udr import udr
+    from karenina.selection import dynamics, udr
     from karenina.studies.evaluate import score
     from karenina.studies.table import results
     from karenina.training.estimator import DisentanglingVAE

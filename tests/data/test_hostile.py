@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import EpsImagePlugin, Image
 
-from karenina._arrays import load_npy, load_npz
 from karenina.data import own
 from karenina.data.dsprites import load_painting
 from karenina.data.official import shapes3d_file
 from karenina.data.own import folder, open_own
+from karenina.numerics.arrays import load_npy, load_npz
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (12, 8, 8, 3), dtype=np.uint8)

@@ -17,11 +17,10 @@ from scipy.io import savemat
 
 from karenina.data import _rows
 from karenina.data.dataset import DataSet, TableDataSet
+from karenina.data.dsprites import GRID as DSPRITES_GRID
 from karenina.data.factors import FactorGrid
 from karenina.data.official import (
     DSPRITES,
-    DSPRITES_GRID,
-    SHAPES3D_GRID,
     cars3d_file,
     dsprites_file,
     mpi3d_file,
@@ -29,6 +28,7 @@ from karenina.data.official import (
     smallnorb_file,
 )
 from karenina.data.official_mat import SMALLNORB, norb_matrix
+from karenina.data.shapes3d import GRID as SHAPES3D_GRID
 
 FIXTURES = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "format-fixtures"
 needs_fixtures = pytest.mark.skipif(not FIXTURES.is_dir(), reason="the format fixtures are not on this machine")
@@ -442,11 +442,3 @@ def test_fixtures(tmp_path):
     assert data.source == "smallnorb training only, 5 images that do not fill the grid"
     assert data.table.tolist()[1] == [0, 1, 11, 2, 1]
     assert data.at([0]).shape == (1, 1, 64, 64)
-
-
-def test_grids_are_those_of_the_renderers():
-    from karenina.data.dsprites import GRID as sprite_grid
-    from karenina.data.shapes3d import GRID as shape_grid
-
-    assert sprite_grid == DSPRITES_GRID
-    assert shape_grid == SHAPES3D_GRID

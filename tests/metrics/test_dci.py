@@ -15,10 +15,12 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LassoCV
 
-from karenina.metrics import _lasso
-from karenina.metrics._columns import standardised
-from karenina.metrics._ensembles import Sorted, boost, forest
 from karenina.metrics.dci import dci, dci_from_importance
+from karenina.numerics import lasso
+from karenina.numerics.boosting import Sorted
+from karenina.numerics.boosting import boost as fit_boosted
+from karenina.numerics.columns import standardised
+from karenina.numerics.forests import forest
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 MODELS = ("lasso", "forest", "boosted")
@@ -81,15 +83,15 @@ def test_lasso_is_lassocv(n, d, k, folds):
     rng = np.random.default_rng(n)
     y = rng.normal(size=(n, k))
     x = y @ (rng.normal(size=(k, d)) * (rng.random((k, d)) < 0.6)) + rng.normal(size=(n, d)) + 3
-    ours = _lasso.fit(x, y, folds=folds)
+    ours = lasso.fit(x, y, folds=folds)
     for j in range(k):
         theirs = LassoCV(cv=folds, tol=1e-12, max_iter=100_000).fit(x, y[:, j])
         assert ours.alpha[j] == pytest.approx(theirs.alpha_, rel=1e-9)
         np.testing.assert_allclose(ours.weights[:, j], theirs.coef_, atol=1e-6)
         np.testing.assert_allclose(ours.predict(x)[:, j], theirs.predict(x), atol=1e-5)
     mean, deviation = x.mean(axis=0), x.std(axis=0)
-    scaled = _lasso.fit(x, y, folds=folds, scale="standard")
-    apart = _lasso.fit((x - mean) / deviation, (y - y.mean(axis=0)) / y.std(axis=0), folds=folds)
+    scaled = lasso.fit(x, y, folds=folds, scale="standard")
+    apart = lasso.fit((x - mean) / deviation, (y - y.mean(axis=0)) / y.std(axis=0), folds=folds)
     np.testing.assert_allclose(scaled.weights, apart.weights, atol=1e-9)
 
 
@@ -107,8 +109,8 @@ def test_lasso_of_a_singular_design_is_optimal(factors):
     # columns with signs in turn add up to 0 (Carbonneau et al., 5.3, at 0.5)
     mixed = standardised(0.5 * v + 0.5 * np.roll(v, 1, axis=1))
     for x in (mixed, np.column_stack([v, v, mixed, np.ones(len(v))])):
-        assert violation(x, v, _lasso.fit(x, v)) < 1e-8
-        assert violation(x, v, _lasso.fit(x, v, alphas=[1e-4])) < 1e-8
+        assert violation(x, v, lasso.fit(x, v)) < 1e-8
+        assert violation(x, v, lasso.fit(x, v, alphas=[1e-4])) < 1e-8
 
 
 @settings(max_examples=60, deadline=None)
@@ -118,19 +120,24 @@ def test_lasso_of_dependent_inputs_is_optimal(rank, d, n, seed):
     x = rng.normal(size=(n, rank)) @ rng.integers(-1, 2, size=(rank, d))
     y = x @ rng.normal(size=(d, 2)) + rng.normal(size=(n, 2))
     for alpha in (0.3, 1e-3):
-        assert violation(x, y, _lasso.fit(x, y, alphas=[alpha], folds=2)) < 1e-8
+        assert violation(x, y, lasso.fit(x, y, alphas=[alpha], folds=2)) < 1e-8
 
 
 def test_lasso_with_given_penalties_and_collinear_codes():
     rng = np.random.default_rng(0)
     y = rng.normal(size=(300, 1))
     x = np.column_stack([y, y, np.zeros(300), rng.normal(size=300)])
-    ours = _lasso.fit(x, y, alphas=[1.0, 0.01, 0.1])
+    ours = lasso.fit(x, y, alphas=[1.0, 0.01, 0.1])
     assert ours.alpha[0] == 0.01
     assert ours.weights[0, 0] == pytest.approx(1, abs=0.02)
     np.testing.assert_allclose(ours.weights[1:, 0], 0, atol=1e-6)
     with pytest.raises(ValueError, match="alphas"):
-        _lasso.fit(x, y, alphas=[0.0])
+        lasso.fit(x, y, alphas=[0.0])
+
+
+def boost(train, test, target, classes, rng):
+    fitted = fit_boosted(train, target, classes, rng)
+    return fitted.importance, fitted.predict(test)
 
 
 def test_boosting_is_scikit_learns():

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from karenina.metrics._logistic import Design, multinomial, one_vs_rest
 from karenina.metrics.explicitness import explicitness
+from karenina.numerics.logistic import Design, multinomial, one_vs_rest
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 

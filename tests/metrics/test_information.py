@@ -13,7 +13,6 @@ from sklearn.metrics import mutual_info_score
 
 from karenina.metrics._histograms import count, discretise, entropy, information, information_tables
 from karenina.metrics._inputs import check
-from karenina.metrics._neighbours import label_information, pair_information
 from karenina.metrics.information import (
     dcimig,
     dcimig_of,
@@ -26,6 +25,7 @@ from karenina.metrics.information import (
     modularity,
     modularity_of,
 )
+from karenina.numerics.neighbours import label_information, pair_information
 
 ALL = (mig, mig_sup, jemmig, modularity, dcimig)
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"

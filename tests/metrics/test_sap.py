@@ -11,8 +11,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import karenina
-from karenina.metrics._one_variable import linear_svm, tree_levels
 from karenina.metrics.sap import sap
+from karenina.numerics.one_variable import linear_svm, tree_levels
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 CASES = ("identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros")

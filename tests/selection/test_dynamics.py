@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 
 from karenina.selection import dynamics, joint_embedding
-from karenina.selection.dynamics import walk
+from karenina.selection._dynamics import random_walk
 
 
 def dense_walk(trace, alpha, neighbours):
@@ -50,7 +50,7 @@ def test_equals_the_dense_computation(alpha, neighbours, steps):
     rank = 4
     powers = [np.linalg.matrix_power(dense_walk(t, alpha, neighbours), steps) for t in traces]
     for trace, power in zip(traces, powers):
-        ours = walk(trace, alpha, neighbours).forward(np.eye(60).reshape(5, 12, 60), steps).reshape(60, 60)
+        ours = random_walk(trace, alpha, neighbours).forward(np.eye(60).reshape(5, 12, 60), steps).reshape(60, 60)
         np.testing.assert_allclose(ours, power, atol=1e-12)
     left, _, _ = np.linalg.svd(np.concatenate(powers), full_matrices=False)
     expected = left[:, 1 : rank + 1].reshape(3, 60, rank)

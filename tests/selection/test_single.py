@@ -106,9 +106,11 @@ def test_plain_ones():
 
 
 def test_bad_codes_are_named():
-    with pytest.raises(ValueError, match="codes must have shape"):
-        factorised_support(np.ones(3))
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match=r"codes has shape \(2, 2, 2\), expected \(n, d\)"):
+        factorised_support(np.ones((2, 2, 2)))
+    with pytest.raises(ValueError, match="codes has 1 rows .* at least 2 are needed"):
+        factorised_support(np.ones((1, 3)))
+    with pytest.raises(ValueError, match="has nan at row 0, column 0"):
         total_correlation(np.full((4, 2), np.nan))
     with pytest.raises(ValueError, match=r"kl must have shape \(2,\)"):
         plain_scores(1.0, [1.0], np.ones((4, 2)))

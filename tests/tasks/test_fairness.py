@@ -173,7 +173,7 @@ Z, V = table(30)
     ("codes", "factors", "options", "message"),
     [
         (Z, V[:, :1], {}, "fairness needs two factors that vary, got 1 of 1"),
-        (Z, V, {"train": 0}, "train must be a whole number from 1 on, got 0"),
+        (Z, V, {"train": 0}, "train must be an integer of at least 1, got 0"),
         (Z, V, {"bins": -1}, "bins must be"),
         (Z, V, {"sampler": lambda rows: rows[:, :2]}, r"the sampler gave \(1900, 2\), expected \(1900, 3\)"),
         (Z, V, {"sampler": lambda rows: rows + np.inf}, "the sampler's codes of shape"),

@@ -99,12 +99,13 @@ def test_no_bit_of_a_tensor_file_flips_unnoticed(tmp_path: Path) -> None:
     found, about = read_tensors(file)
     assert {name: value.tolist() for name, value in found.items()} == {n: t.tolist() for n, t in tensors.items()}
     assert about == {"format": 1, "step": 12}
-    for bit in range(8 * file.stat().st_size):
-        flip(file, bit)
+    content = file.read_bytes()
+    for bit in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(damaged)
         with pytest.raises(BadFile):
             read_tensors(file)
-        flip(file, bit)
-    read_tensors(file)
 
 
 def test_a_flipped_bit_in_a_checkpoint_costs_a_few_steps_and_changes_nothing(cut: Path, whole: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from karenina._files import atomic
+from karenina._style import COLOURS
 from karenina.audit.experiments import EXPERIMENTS, FULL
 from karenina.audit.rules import Row, characteristics, rules, sampling_errors, table_1
 from karenina.audit.running import Audit
@@ -20,8 +21,6 @@ REVIEW = [name for name, experiment in EXPERIMENTS.items() if experiment.section
 FAILURES = [name for name, experiment in EXPERIMENTS.items() if not experiment.section]
 PROPERTIES = ("modularity", "compactness", "explicitness", "holistic")
 _FIGURES = {"noise": "4", "mixing": "5", "nonlinear": "7", "measured": "8", "samples": "9"}
-# Okabe-Ito, then the same with other lines: told apart by colour-blind readers.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _LINES = ("-", "--", ":")
 _MARKS = "osD^vPX*<>d"
 
@@ -60,7 +59,7 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
     columns = [p for p in PROPERTIES if p in found] + [p for p in found if p not in PROPERTIES]
     metrics = list(dict.fromkeys(row[1] for row in rows))
     style = {
-        metric: (_COLOURS[i % len(_COLOURS)], _LINES[i // len(_COLOURS) % len(_LINES)], _MARKS[i % len(_MARKS)])
+        metric: (COLOURS[i % len(COLOURS)], _LINES[i // len(COLOURS) % len(_LINES)], _MARKS[i % len(_MARKS)])
         for i, metric in enumerate(metrics)
     }
     legend = 0.22 * max(sum(row[2] == column for row in rows) for column in columns)

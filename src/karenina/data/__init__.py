@@ -3,9 +3,13 @@
 >>> from karenina.data import load
 >>> load("blobs")
 <blobs: 1x16x16 images; background 8, x 8, y 8, radius 6; rendered>
+
+A package registers a data set under a name of its choice by an entry point of the group "karenina.data": a function
+(data_dir, **options) -> DataSet, like those of REGISTRY. `karenina data list`, training and studies then know it.
 """
 
 import difflib
+import functools
 import inspect
 import os
 from collections.abc import Callable
@@ -13,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from karenina import _plugins
 from karenina.data.dataset import DataSet, TableDataSet
 from karenina.data.factors import FactorBox, FactorGrid
 from karenina.data.naming import join_name, split_name
@@ -86,7 +91,7 @@ def _mpi3d(version: str) -> Callable[[Path | None], DataSet]:
     return load_version
 
 
-# One line a data set: data_dir (a folder with official files, or None) and options -> the data set.
+# One line per data set: (data_dir, a folder with official files or None, **options) -> the data set.
 REGISTRY: dict[str, Callable[..., DataSet]] = {
     "blobs": _blobs,
     "dsprites": _dsprites,
@@ -104,8 +109,8 @@ REGISTRY: dict[str, Callable[..., DataSet]] = {
 
 
 def names() -> tuple[str, ...]:
-    """The names that `load` knows."""
-    return tuple(REGISTRY)
+    """All data sets known by name: ours, then those of plug-ins."""
+    return tuple(REGISTRY | _plugins.found("data"))
 
 
 def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | None = None, **options: Any) -> DataSet:
@@ -122,18 +127,20 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
     (('background', 'x', 'y', 'radius'), (8, 8, 8, 6), (1, 16, 16), 3072, 'rendered')
     """
     text = str(name)
-    if text not in REGISTRY and not Path(text).exists():
+    if text not in names() and not Path(text).exists():
         text, given = split_name(text)
         options = {**given, **options}
-    if text in REGISTRY:
+    if text in names():
         where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
         if where and not Path(where).is_dir():
             raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
-        known = list(inspect.signature(REGISTRY[text]).parameters)[1:]
+        loader = REGISTRY[text] if text in REGISTRY else _plug_in(text)
+        known = list(inspect.signature(loader).parameters)[1:]
         for option in options:
             if option not in known:
                 raise ValueError(f"{text} has no option {option!r}; it has {', '.join(known) or 'none'}")
-        data = REGISTRY[text](Path(where) if where else None, **options)
+        data = loader(Path(where) if where else None, **options)
+        data.name = text
     elif Path(text).exists():
         from karenina.data.own import open_own
 
@@ -153,7 +160,7 @@ def load_again(
     """
     base, options = split_name(name)
     where = base if path is None else str(path)
-    if path is None and base not in REGISTRY and not Path(base).exists():
+    if path is None and base not in names() and not Path(base).exists():
         raise ValueError(f"the run was trained on data of your own ({name!r}): give it by --data PATH or data=")
     if not Path(where).exists():
         where, given = split_name(where)
@@ -162,9 +169,30 @@ def load_again(
 
 
 def _unknown(name: str) -> ValueError:
-    close = difflib.get_close_matches(name, REGISTRY, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}? Known" if close else "known"
-    return ValueError(f"no data set and no file {name!r}; {hint}: {', '.join(REGISTRY)}")
+    return ValueError(f"no data set and no file {name!r}; {hint}: {', '.join(names())}")
+
+
+def _plug_in(name: str) -> Callable[..., DataSet]:
+    """The loader that a plug-in registers. Whatever goes wrong in it is a ValueError that names the plug-in."""
+    loader = _plugins.load("data", name)
+    if not callable(loader):
+        raise ValueError(f"the plug-in {name} is of type {type(loader).__name__}, expected a function")
+
+    @functools.wraps(loader)
+    def checked(*arguments: Any, **options: Any) -> DataSet:
+        try:
+            data = loader(*arguments, **options)
+        except ValueError:
+            raise
+        except Exception as error:
+            raise ValueError(f"the plug-in {name} failed: {type(error).__name__}: {error}") from error
+        if not isinstance(data, DataSet):
+            raise ValueError(f"the plug-in {name} gave an object of type {type(data).__name__}, expected a DataSet")
+        return data
+
+    return checked
 
 
 @dataclass(frozen=True)
@@ -180,11 +208,11 @@ class Entry:
 def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
     """Every data set with what it holds, or with what is missing to load it."""
     entries = []
-    for name in REGISTRY:
+    for name in names():
         try:
             data = load(name, data_dir=data_dir)
         except ValueError as error:
-            entries.append(Entry(name, "", "", str(error).split(":")[0]))  # loading it says the rest
+            entries.append(Entry(name, "", "", str(error).split(": ")[0]))  # loading it says the rest
             continue
         factors = ", ".join(f"{f} {s or 'continuous'}" for f, s in zip(data.factor_names, data.factor_sizes))
         shape = "x".join(map(str, data.image_shape))

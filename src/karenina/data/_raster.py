@@ -8,7 +8,7 @@ from math import ceil, cos, floor, sin, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._compile import njit
+from karenina.numerics.compile import njit
 
 # A pixel is the mean of its samples. They lie on a square lattice, turned so that the pixel grid fits into it: one
 # pixel to the right is A steps along it and B steps back across. No two samples of a pixel share a row or a column, so

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from karenina._arrays import load_npz, npy_header, npz_keys, readable
 from karenina.data.sources import SOURCES
+from karenina.numerics.arrays import load_npz, npy_header, npz_keys, readable
 
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 _BLOCK_BYTES = 1 << 26

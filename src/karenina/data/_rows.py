@@ -21,9 +21,9 @@ import h5py
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from karenina._arrays import npy_header, readable
 from karenina._files import atomic
 from karenina.data._reading import MEMORY_LIMIT, h5_dataset, open_h5
+from karenina.numerics.arrays import npy_header, readable
 
 _MARK = 12  # characters of a hash in the name of a cache
 

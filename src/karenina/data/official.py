@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.data import dsprites, shapes3d
 from karenina.data._reading import (
     bad,
     find,
@@ -33,11 +34,7 @@ from karenina.data.official_mat import cars3d_file, smallnorb_file
 __all__ = ["cars3d_file", "dsprites_file", "mpi3d_file", "shapes3d_file", "smallnorb_file"]
 
 DSPRITES = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64"
-DSPRITES_GRID = FactorGrid(("shape", "scale", "orientation", "x", "y"), (3, 6, 40, 32, 32))
 SHAPES3D = "3dshapes.h5"
-SHAPES3D_GRID = FactorGrid(
-    ("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation"), (10, 10, 10, 8, 4, 15)
-)
 MPI3D = {
     "toy": "mpi3d_toy.npz",
     "realistic": "mpi3d_realistic.npz",
@@ -120,7 +117,7 @@ def dsprites_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> Dat
     else:
         packed = CachedRows((path,), (shape[0], 512), partial(_pack, path, read), tag="bits")
         fetch = BinaryImages(packed, (64, 64))
-    grid = FactorGrid(DSPRITES_GRID.names, _sizes or DSPRITES_GRID.sizes)
+    grid = FactorGrid(dsprites.GRID.names, _sizes or dsprites.GRID.sizes)
     return _grid_or_table("dsprites", path, grid, labels, (1, 64, 64), shape[0], fetch)
 
 
@@ -157,7 +154,7 @@ def shapes3d_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> Dat
     else:
         slow = ChannelsFirst(H5Rows(path, "images"))
         fetch = CachedRows((path,), (count, 3, 64, 64), partial(_channels_first, path), otherwise=slow)
-    grid = FactorGrid(SHAPES3D_GRID.names, _sizes or SHAPES3D_GRID.sizes)
+    grid = FactorGrid(shapes3d.GRID.names, _sizes or shapes3d.GRID.sizes)
     return _grid_or_table("shapes3d", path, grid, _shapes3d_classes(values), (3, 64, 64), count, fetch)
 
 

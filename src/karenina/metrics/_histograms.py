@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina.metrics._inputs import Inputs, ranks
-from karenina.metrics._neighbours import label_information
 from karenina.numerics.histograms import Binning, above_chance, both_ways, count, discretise, entropy, information
+from karenina.numerics.neighbours import label_information
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

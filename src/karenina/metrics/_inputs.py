@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina._matrix import EXACT, as_matrix
+from karenina.numerics.checks import as_matrix, flags
+from karenina.numerics.columns import ranks, varying
 
 
 @dataclass(frozen=True)
@@ -48,29 +49,6 @@ class Inputs:
         return full
 
 
-def ranks(column: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The position of each value among the sorted distinct values: (n,) in 0..size-1.
-
-    >>> ranks(np.array([2.0, 7.0, 2.0, 5.0]))
-    array([0, 2, 0, 1])
-    """
-    low, high = column.min(), column.max()
-    whole = column.astype(np.int64) if low > -EXACT and high < EXACT else None
-    if whole is None or high - low > 4 * len(column) + 1024 or (whole != column).any():
-        return np.unique(column, return_inverse=True)[1].astype(np.int64)
-    whole -= int(low)  # small integers need no sorting
-    seen = np.bincount(whole) > 0
-    return whole if seen.all() else (np.cumsum(seen) - 1)[whole]
-
-
-def _varies(array: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which columns are not constant."""
-    varies = array[0] != array[-1]
-    for j in np.flatnonzero(~varies):  # the ends do not tell
-        varies[j] = (array[:, j] != array[0, j]).any()
-    return varies
-
-
 def check(
     codes: ArrayLike,
     factors: ArrayLike,
@@ -91,18 +69,13 @@ def check(
     if len(z) < least:
         raise ValueError(f"codes and factors have {len(z)} rows, at least {least} are needed")
     k = v.shape[1]
-    if continuous is None:
-        whole = np.asarray(factors).dtype.kind in "biu"
-        declared = np.array([not whole and bool((column != np.round(column)).any()) for column in v.T])
-    else:
-        declared = np.asarray(continuous)
-        if declared.dtype != bool or declared.shape not in [(), (k,)]:
-            raise ValueError(f"continuous must be True, False or {k} of them, got {continuous!r}")
-        declared = np.broadcast_to(declared, (k,)).copy()
+    whole = np.asarray(factors).dtype.kind in "biu"
+    default = np.array([not whole and bool((column != np.round(column)).any()) for column in v.T])
+    declared = flags(continuous, default, "continuous")
     labels = tuple(names) if names is not None else tuple(f"factor {j}" for j in range(k))
     if len(labels) != k:
         raise ValueError(f"{len(labels)} factor names for {k} factors: {labels}")
-    varies = _varies(v)
+    varies = varying(v)
     if not varies.any():
         raise ValueError(f"every factor is constant (factors has shape {v.shape}), so nothing can be measured")
     if not varies.all():
@@ -113,7 +86,7 @@ def check(
         codes=z,
         factors=v if varies.all() else v[:, kept],
         continuous=declared[kept],
-        live=_varies(z),
+        live=varying(z),
         kept=kept,
         names=tuple(labels[j] for j in kept),
         given=k,

@@ -78,7 +78,7 @@ class Table:
         return self.count > 0
 
     def differences(self, factor: Labels, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
-        from karenina.metrics._compiled import mean_differences
+        from karenina.numerics.group_draws import mean_differences
 
         out = np.empty((len(factor), self.codes.shape[1]))
         for part in _parts(len(factor), 3 * batch):
@@ -90,7 +90,7 @@ class Table:
         return out
 
     def variances(self, factor: Labels, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
-        from karenina.metrics._compiled import local_variances
+        from karenina.numerics.group_draws import local_variances
 
         out = np.empty((len(factor), self.codes.shape[1]))
         room = np.empty(int(self.size.max(initial=1)), np.int64)

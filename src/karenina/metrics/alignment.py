@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics._columns import standardised
 from karenina.metrics._histograms import factor_labels
 from karenina.metrics._inputs import Inputs, check
 from karenina.metrics.dci import DCI, dci
+from karenina.numerics.columns import standardised
 
 Array = NDArray[np.float64]
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics import _lasso
-from karenina.metrics._ensembles import Sorted, boost, choose, forest
 from karenina.metrics._inputs import Inputs
 from karenina.metrics._rows import Rows, split
+from karenina.numerics import lasso
+from karenina.numerics.boosting import Sorted, boost
+from karenina.numerics.forests import choose, forest
 
 Array = NDArray[np.float64]
 MEASURES = ("accuracy", "explicitness", "nrmse")
@@ -227,7 +228,7 @@ Fitted = tuple[Array, Array, dict[str, Any]]
 
 def _by_lasso(inputs: Inputs, train: Rows, test: Rows, options: Mapping[str, Any], rng: np.random.Generator) -> Fitted:
     settings = {name: options[name] for name in ("alphas", "folds", "scale")}
-    fit = _lasso.fit(inputs.codes[train], inputs.factors[train], **settings)
+    fit = lasso.fit(inputs.codes[train], inputs.factors[train], **settings)
     return np.abs(fit.weights), fit.predict(inputs.codes[test]), {"alpha": inputs.spread(fit.alpha)}
 
 
@@ -275,7 +276,8 @@ def _by_boosting(
         if options["backend"] == "sklearn":
             importance[:, j], guess = _by_scikit_learn(x, out, target, classes, rng)
         else:
-            importance[:, j], guess = boost(whole, out, target, classes, rng)
+            fitted = boost(whole, target, classes, rng)
+            importance[:, j], guess = fitted.importance, fitted.predict(out)
         predicted[:, j] = values[guess] if classes else guess
     return importance, predicted, {"backend": options["backend"]}
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics._columns import scale_of
 from karenina.metrics._histograms import factor_labels
-from karenina.metrics._logistic import Design, multinomial, one_vs_rest, softmax
 from karenina.metrics._result import Result
 from karenina.metrics._rows import split
+from karenina.numerics.columns import scale_of
+from karenina.numerics.logistic import Design, multinomial, one_vs_rest, softmax
 
 Array = NDArray[np.float64]
 CLASSIFIERS = ("one_vs_rest", "multinomial")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._arrays import load_npy, load_npz, npz_keys, readable
-from karenina._matrix import exact
+from karenina.numerics.arrays import load_npy, load_npz, npz_keys, readable
+from karenina.numerics.checks import exact
 
 Read = tuple[NDArray[Any], NDArray[Any], tuple[str, ...] | None]
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics._columns import standardised
 from karenina.metrics._histograms import factor_labels
 from karenina.metrics._inputs import Inputs, check
-from karenina.metrics._logistic import Design, multinomial
 from karenina.metrics._result import Result
 from karenina.metrics._sampling import Simulated, Simulator, Source, Table
+from karenina.numerics.columns import standardised
+from karenina.numerics.logistic import Design, multinomial
 
 
 def z_diff(

@@ -117,7 +117,7 @@ def _deviation_when_held(z: Floats, label: NDArray[np.int64], quantile: float, w
 @cache
 def _kernel() -> Callable[..., None]:
     """The order statistics, compiled on first use: numpy would sort every group to read its few largest rows."""
-    from karenina._compile import njit
+    from karenina.numerics.compile import njit
 
     @njit(cache=True)
     def largest(z, label, size, top, reach):  # type: ignore[no-untyped-def]

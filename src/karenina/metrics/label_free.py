@@ -5,17 +5,16 @@ does not show that a representation is disentangled: independent noise scores 0.
 factorised. Constant codes are left out; with fewer than two live codes every score is 0.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina.metrics._histograms import Estimator
 from karenina.metrics._inputs import as_matrix
-from karenina.metrics._neighbours import pair_information
 from karenina.metrics._result import Result
-from karenina.numerics.dependence import mean_over_pairs, pairwise_information, total_correlation, varying
-from karenina.numerics.histograms import Binning
+from karenina.numerics.columns import varying
+from karenina.numerics.gaussian import total_correlation, wasserstein_correlation
+from karenina.numerics.histograms import Binning, mean_over_pairs, pairwise_information
+from karenina.numerics.neighbours import pair_information
 
 Floats = NDArray[np.float64]
 
@@ -46,27 +45,7 @@ def gaussian_wasserstein_correlation(codes: ArrayLike, *, normalised: bool = Fal
     >>> round(float(gaussian_wasserstein_correlation(np.hstack([rows, rows]), normalised=True)), 2)
     0.59
     """
-    live = _live(codes)
-    if live.shape[1] < 2:
-        return Result(0.0)
-    scale = math.ldexp(
-        1.0, math.frexp(np.abs(live).max())[1] - 1
-    )  # a power of two is exact, and keeps squares of huge or tiny codes in range
-    covariance = np.cov(live / scale, rowvar=False)
-    trace = float(np.trace(covariance))
-    distance = max(0.0, 2 * trace - 2 * _trace_of_root(covariance))
-    return Result(distance / trace if normalised else distance * scale * scale)
-
-
-def _trace_of_root(covariance: Floats) -> float:
-    """tr (D C)^1/2, from the eigenvalues of the similar symmetric matrix D^1/2 C D^1/2.
-
-    Eigenvalues that are 0 but for rounding count as 0: their roots would be errors of 1e-8.
-    """
-    deviation = np.sqrt(np.diag(covariance))
-    eigenvalues = np.linalg.eigvalsh(covariance * deviation[:, None] * deviation)
-    zero = eigenvalues <= len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]
-    return float(np.sqrt(eigenvalues[~zero]).sum())
+    return Result(wasserstein_correlation(_rows(codes), normalised=normalised))
 
 
 def mutual_information(
@@ -105,12 +84,4 @@ def mutual_information(
 
 
 def _rows(codes: ArrayLike) -> Floats:
-    given = as_matrix(codes, "codes")
-    if len(given) < 2:
-        raise ValueError(f"codes has {len(given)} rows (shape {given.shape}), at least 2 are needed")
-    return given
-
-
-def _live(codes: ArrayLike) -> Floats:
-    given = _rows(codes)
-    return np.ascontiguousarray(given[:, varying(given)])
+    return as_matrix(codes, "codes", least=2)

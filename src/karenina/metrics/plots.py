@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._files import atomic
+from karenina._style import BLUE, GREEN, ORANGE, PURPLE, SKY
 from karenina.metrics.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe-Ito colours: told apart by colour-blind readers.
 COLOURS = {
-    "modularity": "#0072B2",
-    "compactness": "#E69F00",
-    "explicitness": "#009E73",
-    "holistic": "#CC79A7",
-    "independence": "#56B4E9",
+    "modularity": BLUE,
+    "compactness": ORANGE,
+    "explicitness": GREEN,
+    "holistic": PURPLE,
+    "independence": SKY,
 }
 
 

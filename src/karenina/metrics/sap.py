@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina.metrics._inputs import Inputs, as_matrix, check, ranks
-from karenina.metrics._one_variable import linear_svm, predict, tree_levels
 from karenina.metrics._result import Result
 from karenina.metrics._rows import drawn
+from karenina.numerics.one_variable import linear_svm, predict, tree_levels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

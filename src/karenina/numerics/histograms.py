@@ -10,6 +10,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.numerics.columns import varying
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -219,3 +221,22 @@ def above_chance(counts: Counts) -> NDArray[np.bool_]:
     """
     freedom = (counts.factor["cells"] - 1)[:, None] * (counts.code["cells"] - 1)
     return 2 * counts.n * information(counts, "plugin") > freedom + 3 * np.sqrt(2 * freedom)
+
+
+def pairwise_information(
+    columns: Floats, bins: int = 20, binning: Binning = "width", estimator: str = "plugin"
+) -> Floats:
+    """Mutual information in nats between binned columns: (d, d), NaN on the diagonal and for constant columns."""
+    live = np.flatnonzero(varying(columns))
+    pairs = np.full((columns.shape[1], columns.shape[1]), np.nan)
+    if len(live):
+        ways = both_ways(columns[:, live], bins, binning)
+        pairs[np.ix_(live, live)] = np.mean([information(count(cells, *ways), estimator) for cells in ways], axis=0)
+        np.fill_diagonal(pairs, np.nan)
+    return pairs
+
+
+def mean_over_pairs(pairs: Floats) -> float:
+    """Mean of what is known of pairs (d, d); 0 when nothing is."""
+    known = pairs[~np.isnan(pairs)]
+    return float(known.mean()) if len(known) else 0.0

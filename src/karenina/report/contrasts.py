@@ -189,7 +189,7 @@ def _apart(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.
 
 def _dynamics(material: Material, names: list[str], tag: str, where: str) -> Iterator[Drawn]:
     """Joint embeddings of the seeds of the settings with the best and the worst dynamics score. Holtz et al. (2022)."""
-    from karenina.selection.dynamics import dynamics
+    from karenina.selection import dynamics
 
     traced = [name for name in names if (material.paths[name] / "trace.npy").exists()]
     settings: dict[str, list[str]] = {}

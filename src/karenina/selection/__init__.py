@@ -1,15 +1,14 @@
 """Choose among trained models without labels, from arrays alone.
 
-udr: by agreement of codes between seeds. dynamics: by agreement of training between seeds. alike: MCC, CKA and the
-model in the middle. orthogonality, factorised_support, plain_scores: from one model alone. ACTIVE_KL: a latent counts
-above this KL.
+udr: by agreement of codes between models. dynamics: by seed-to-seed stability of training. alike: MCC, CKA and the
+medoid. orthogonality, factorised_support, plain_scores: from one model alone. ACTIVE_KL: a latent is active above it.
 """
 
 from karenina._active import ACTIVE_KL
+from karenina.selection._alike import Likeness, alike
+from karenina.selection._dynamics import Dynamics, dynamics, joint_embedding
 from karenina.selection._ranking import Ranking
-from karenina.selection.alike import Likeness, alike
-from karenina.selection.dynamics import Dynamics, dynamics, joint_embedding
-from karenina.selection.single import (
+from karenina.selection._single import (
     Orthogonality,
     Support,
     active_units,
@@ -19,15 +18,18 @@ from karenina.selection.single import (
     plain_scores,
     total_correlation,
 )
-from karenina.selection.udr import similarity_matrix, udr
+from karenina.selection._tiles import Workers
+from karenina.selection._udr import Preset, similarity_matrix, udr
 
 __all__ = [
     "ACTIVE_KL",
     "Dynamics",
     "Likeness",
     "Orthogonality",
+    "Preset",
     "Ranking",
     "Support",
+    "Workers",
     "active_units",
     "alike",
     "dynamics",

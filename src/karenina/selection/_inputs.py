@@ -19,7 +19,7 @@ _KL_ROUNDING = 1e-4
 
 @dataclass(frozen=True)
 class RawFile:
-    """A (M, n, L) array in a file, read one model at a time.
+    """An (n, L) array in a file.
 
     Reading instead of mapping keeps a store that is larger than the memory out of it, and a worker process needs only
     these few words.
@@ -30,14 +30,9 @@ class RawFile:
     shape: tuple[int, ...]
     offset: int = 0
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, model: int) -> NDArray[Any]:
-        count = int(np.prod(self.shape[1:]))
-        dtype = np.dtype(self.dtype)
-        start = self.offset + int(model) * count * dtype.itemsize
-        return np.fromfile(self.path, dtype, count, offset=start).reshape(self.shape[1:])
+    def read(self) -> NDArray[Any]:
+        count = int(np.prod(self.shape))
+        return np.fromfile(self.path, np.dtype(self.dtype), count, offset=self.offset).reshape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -53,39 +48,25 @@ class Codes:
         return len(self.models)
 
     def __getitem__(self, model: int) -> NDArray[Any]:
-        array = np.asarray(self.models[int(model)])
+        array = _array(self.models[int(model)])
         return array if self.rows is None else array[self.rows]
 
     def on_disk(self, folder: Path) -> "Codes":
         """The same codes in a form that another process can read; `folder` takes what is only in memory."""
-        if isinstance(self.models, RawFile):
-            return self
-        files: list[RawFile | NDArray[Any]] = []
-        for i in range(len(self)):
-            file = self.models.items[i] if isinstance(self.models, _Each) else None
-            if not isinstance(file, RawFile):
-                array = np.ascontiguousarray(self.models[i])
+        files = [self.models[i] for i in range(len(self))]
+        for i, item in enumerate(files):
+            if not isinstance(item, RawFile):
+                array = np.ascontiguousarray(item)
                 array.tofile(folder / f"{i}.raw")
-                file = RawFile(str(folder / f"{i}.raw"), array.dtype.str, (1, *array.shape))
-            files.append(file)
-        return replace(self, models=_Each(files))
+                files[i] = RawFile(str(folder / f"{i}.raw"), array.dtype.str, array.shape)
+        return replace(self, models=files)
 
 
-@dataclass(frozen=True)
-class _Each:
-    """One array or file per model; a file holds a single model."""
-
-    items: list[RawFile | NDArray[Any]]
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, model: int) -> NDArray[Any]:
-        item = self.items[model]
-        return item[0] if isinstance(item, RawFile) else item
+def _array(item: Any) -> NDArray[Any]:
+    return item.read() if isinstance(item, RawFile) else np.asarray(item)
 
 
-def _file_of(array: Any, shape: tuple[int, ...]) -> RawFile | None:
+def _file_of(array: Any) -> RawFile | None:
     """The file behind a memory-mapped array, unless the array is a view, or a private copy that may differ from it."""
     if (
         isinstance(array, np.memmap)
@@ -94,17 +75,20 @@ def _file_of(array: Any, shape: tuple[int, ...]) -> RawFile | None:
         and array.flags.c_contiguous
         and array.mode in ("r", "r+")
     ):
-        return RawFile(str(array.filename), array.dtype.str, shape, array.offset)
+        return RawFile(str(array.filename), array.dtype.str, array.shape, array.offset)
     return None
 
 
-def _reader(codes: Any) -> Any:
-    if isinstance(codes, np.memmap):
-        return _file_of(codes, codes.shape) or codes
+def _by_model(codes: Any) -> Any:
+    """A sequence of arrays and files, one per model."""
     if isinstance(codes, (list, tuple)):
         arrays = [item if isinstance(item, np.ndarray) else np.asarray(item) for item in codes]
-        return _Each([_file_of(array, (1, *array.shape)) or array for array in arrays])
-    return codes
+        return [_file_of(array) or array for array in arrays]
+    file = _file_of(codes)
+    if file is None:
+        return codes
+    size = codes.dtype.itemsize * int(np.prod(file.shape[1:]))
+    return [replace(file, shape=file.shape[1:], offset=file.offset + i * size) for i in range(len(codes))]
 
 
 def check_codes(codes: Any, n: int | None, seed: int | np.random.Generator, least_rows: int) -> Codes:
@@ -119,12 +103,12 @@ def check_codes(codes: Any, n: int | None, seed: int | np.random.Generator, leas
         raise ValueError(f"codes must be a list of (n, L) arrays, one per model; got {type(codes).__name__}") from None
     if count < 2:
         raise ValueError(f"models are compared with one another: give at least 2; got {count}")
-    models = _reader(codes)
+    models = _by_model(codes)
     sizes = np.zeros(count, np.int64)
     rows = -1
     seen: dict[Hashable, list[int]] = {}
     for i in range(count):
-        array = np.asarray(models[i])
+        array = _array(models[i])
         if array.ndim != 2 or array.shape[1] == 0 or array.dtype.kind not in "fiub":
             raise ValueError(
                 f"codes of model {i} must be numbers of shape (n, L); got {array.dtype} of shape {array.shape}"
@@ -145,7 +129,7 @@ def check_codes(codes: Any, n: int | None, seed: int | np.random.Generator, leas
         seen.setdefault((total, array.shape[1]), []).append(i)
     if rows < least_rows:
         raise ValueError(f"at least {least_rows} rows of codes are needed; got {rows}")
-    _warn_of_twins(models, [group for group in seen.values() if len(group) > 1])
+    _warn_of_duplicates(models, [group for group in seen.values() if len(group) > 1])
     return Codes(models, sizes, *_choose_rows(rows, n, seed, least_rows))
 
 
@@ -159,17 +143,18 @@ def _choose_rows(rows: int, n: int | None, seed: int | np.random.Generator, leas
     return n, np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
 
 
-def _warn_of_twins(models: Any, suspects: list[list[int]]) -> None:
-    twins = []
+def _warn_of_duplicates(models: Any, suspects: list[list[int]]) -> None:
+    duplicates = []
     for group in suspects:
-        first = np.asarray(models[group[0]])
-        if first.any():  # dead models may well be equal
-            twins += [(group[0], other) for other in group[1:] if np.array_equal(first, np.asarray(models[other]))]
-    if twins:
-        a, b = twins[0]
-        more = f" (and {len(twins) - 1} more)" if len(twins) > 1 else ""
+        first = _array(models[group[0]])
+        if first.any():  # models without an active latent may well be equal
+            duplicates += [(group[0], other) for other in group[1:] if np.array_equal(first, _array(models[other]))]
+    if duplicates:
+        a, b = duplicates[0]
+        more = f" (and {len(duplicates) - 1} more)" if len(duplicates) > 1 else ""
         warnings.warn(
-            f"models {a} and {b} have identical codes{more}: was a run given twice? Twins raise each other's score",
+            f"models {a} and {b} have identical codes{more}: was a run given twice? "
+            "Duplicate models raise each other's score",
             UserWarning,
             stacklevel=4,
         )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
+from karenina.numerics.medians import medians
 from karenina.selection._inputs import Floats, Ints
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 class Ranking:
     """Scores of M models, higher is better; NaN for a model that could not be compared.
 
-    scores (M,). interval (M, 2): of the median over all partners that a model could have had, see
-    `karenina.numerics.medians`; NaN with fewer partners than that needs, 6 at 95 %. informative (M,): number of
+    scores (M,). interval (M, 2): 95 % interval of the median over all partners that a model could have had; NaN with
+    fewer than 6 partners, see `intervals`. informative (M,): number of
     latents with a KL above `kl_threshold`. groups: the label of each model. matrices: |R| (L_i, L_j) of each (target i,
     source j), if kept. Pairs are stored by target: partners of model i are sources[start[i]:start[i + 1]], and values
     there are UDR_ij.
@@ -45,6 +46,12 @@ class Ranking:
         out = np.full((len(self), len(self)), np.nan)
         out[np.repeat(np.arange(len(self)), np.diff(self.start)), self.sources] = self.values
         return out
+
+    def intervals(self, confidence: float) -> Floats:
+        """Intervals (M, 2) of another confidence: 0.93 needs 5 partners, 0.87 needs 4 (`karenina.numerics.medians`)."""
+        if not 0 < confidence < 1:
+            raise ValueError(f"confidence must be between 0 and 1; got {confidence}")
+        return medians(self.start, self.values, confidence)[1]
 
     @property
     def order(self) -> Ints:

@@ -19,6 +19,7 @@ from karenina.metrics.label_free import (
 )
 from karenina.metrics.registry import METRICS
 from karenina.metrics.table import Row, Table
+from karenina.numerics.gaussian import kl_per_latent
 
 if TYPE_CHECKING:
     from karenina.data import DataSet
@@ -92,7 +93,7 @@ def evaluate(
     data = data_of(run) if data is None else data
     images, factors = inputs(data, rows, seed)
     mean, logvar = run.encode(images)
-    kl = 0.5 * (mean.astype(float) ** 2 + np.exp(logvar.astype(float)) - logvar - 1).mean(axis=0)
+    kl = kl_per_latent(mean, logvar)
     label_free = _label_free(run, images, mean, logvar, kl, seed)
     table = None
     if data.labelled and metrics != ():

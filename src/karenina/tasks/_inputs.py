@@ -1,4 +1,4 @@
-"""What every task does first: check its arrays, tell labels from numbers, and set rows aside for the test."""
+"""What every task does first: check its arrays, tell categorical from continuous factors, divide the rows."""
 
 import warnings
 from collections.abc import Sequence
@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina._matrix import as_matrix
+from karenina.numerics.checks import flags, pair, positive_integer
+from karenina.numerics.columns import ranks, varying
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Checked rows, some to train on and some to test on.
+    """Checked codes (n, d) and factors (n, k), and which rows to train and to test on.
 
-    codes, factors: (n, d), (n, k) float64. train, test: row numbers. continuous, varies: (k,) bool; a factor that does
-    not vary has no task.
+    continuous, varies: (k,) bool; a factor that does not vary has no task.
     """
 
     codes: Array
@@ -31,31 +31,7 @@ class Rows:
     def target(self, j: int) -> NDArray[Any]:
         """Factor j of all rows: labels 0..size-1, or floats where it is continuous."""
         column = self.factors[:, j]
-        return column if self.continuous[j] else np.unique(column, return_inverse=True)[1].astype(np.int64)
-
-
-def pair(codes: ArrayLike, factors: ArrayLike, prefix: str = "") -> tuple[Array, Array]:
-    """Codes (n, d) and factors (n, k) of equally many rows."""
-    z, v = as_matrix(codes, f"{prefix}codes"), as_matrix(factors, f"{prefix}factors")
-    if len(z) != len(v):
-        raise ValueError(
-            f"{prefix}codes has {len(z)} rows (shape {z.shape}) and {prefix}factors {len(v)} (shape {v.shape})"
-        )
-    return z, v
-
-
-def flags(value: bool | Sequence[bool] | None, default: NDArray[np.bool_], argument: str) -> NDArray[np.bool_]:
-    """One bool per factor from one for all, one each, or None for the default."""
-    given = default if value is None else np.asarray(value)
-    if given.dtype != bool or given.shape not in [(), default.shape]:
-        raise ValueError(f"{argument} must be True, False or {len(default)} of them, got {value!r}")
-    return np.broadcast_to(given, default.shape).copy()
-
-
-def whole(value: int, argument: str) -> int:
-    if isinstance(value, bool) or value != int(value) or value < 1:
-        raise ValueError(f"{argument} must be a whole number from 1 on, got {value!r}")
-    return int(value)
+        return column if self.continuous[j] else ranks(column)
 
 
 def rows(
@@ -69,11 +45,11 @@ def rows(
 ) -> Rows:
     """Check everything and divide the rows.
 
-    With test rows of their own, both tables are read in the order given, the test one up to `test` rows. Otherwise
-    `test` random rows are set aside, but never more than a third, and the rest is shuffled.
+    With test_codes and test_factors, both tables are read in the order given, the test one up to `test` rows. Otherwise
+    `test` random rows are set aside, but never more than a third, and the others are shuffled.
     """
     z, v = pair(codes, factors)
-    test = whole(test, "test")
+    test = positive_integer(test, "test")
     if (test_codes is None) != (test_factors is None):
         raise ValueError("test_codes and test_factors go together: one of them is missing")
     if test_codes is None or test_factors is None:
@@ -94,7 +70,7 @@ def rows(
         train = np.arange(len(z))
         tested = len(z) + np.arange(min(test, len(more_z)))
         z, v = np.concatenate([z, more_z]), np.concatenate([v, more_v])
-    varies = (v != v[0]).any(axis=0)
+    varies = varying(v)
     if not varies.any():
         raise ValueError(f"every factor is constant (factors has shape {v.shape}), so there is nothing to predict")
     if not varies.all():

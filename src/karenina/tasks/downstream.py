@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina import _boosting
-from karenina.tasks import _logistic
-from karenina.tasks._inputs import Array, rows, whole
+from karenina.numerics.boosting import Binned, boost
+from karenina.numerics.checks import positive_integer
+from karenina.numerics.logistic import FOLDS, PENALTIES, cross_validated
+from karenina.tasks._inputs import Array, rows
 
 FEW = 100  # statistical efficiency compares the score from this many rows with the score from most rows
 
@@ -36,7 +37,7 @@ class Downstream:
 
     @property
     def efficiency(self) -> Array:
-        """Statistical efficiency (m,): mean score from 100 rows / mean score from most rows (10,000 in the study).
+        """Statistical efficiency (m,): mean score from 100 training rows over that from most (Locatello et al. 2019).
 
         NaN where 100 is not among the sizes or is the largest.
         """
@@ -66,17 +67,30 @@ def downstream(
     test_codes: ArrayLike | None = None,
     test_factors: ArrayLike | None = None,
 ) -> Downstream:
-    """Predict each factor (n, k) from the codes (n, d), by models trained on `sizes` rows and tested on `test` others.
-
-    models: "logistic" (cross-validated logistic regression, 10 penalties, 5 folds) and "boosted" (gradient-boosted
-    trees with scikit-learn's defaults), as in the study. Continuous factors get cross-validated ridge and boosted
-    regression, and R2. continuous: one bool, or one per factor; None: whole numbers are labels.
-
-    Without test rows of their own, `test` random rows are set aside, at most a third, and a size beyond the rows left
-    becomes all of them. With test_codes and test_factors both tables are read in the order given, first rows first.
+    """Predict each factor from the codes, by models trained on few rows and on many.
 
     A class that the training rows lack is never predicted, so its test rows count as wrong.
 
+    Parameters
+    ----------
+    codes : (n, d)
+    factors : (n, k)
+    sizes : numbers of training rows
+        A size beyond the rows there are becomes all of them.
+    test : int
+        Rows to test on. Without `test_codes`, as many random rows are set aside, at most a third.
+    models : of "logistic" and "boosted"
+        Cross-validated logistic regression (10 penalties, 5 folds) and gradient-boosted trees, both with scikit-learn's
+        defaults as in Locatello et al. (2019). Continuous factors get cross-validated ridge regression and boosted
+        regression, and R2 in place of accuracy.
+    seed : int
+    continuous : bool or one per factor
+        None: factors of integers are categorical.
+    test_codes, test_factors : (m, d), (m, k)
+        Rows to test on; then both tables are read in the order given.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> v = rng.integers(3, size=(600, 2))
     >>> result = downstream(v + 0.01 * rng.normal(size=v.shape), v, sizes=(10, 100), models=["boosted"])
@@ -87,7 +101,7 @@ def downstream(
     for name in names:
         if name not in MODELS:
             raise ValueError(f"no model {name!r}; there are {', '.join(MODELS)}")
-    wanted = [whole(size, "each of sizes") for size in sizes]
+    wanted = [positive_integer(size, "each of sizes") for size in sizes]
     if not names or not wanted:
         raise ValueError(f"nothing to do: models {models!r}, sizes {sizes!r}")
     rng = np.random.default_rng(seed)
@@ -111,15 +125,15 @@ def accuracy(truth: NDArray[Any], guess: NDArray[Any]) -> float:
 
 def r2(truth: Array, guess: Array) -> float:
     """1 - squared error / variance; NaN where the test rows do not vary."""
-    spread = float(((truth - truth.mean()) ** 2).sum())
-    return 1 - float(((truth - guess) ** 2).sum()) / spread if spread > 0 else np.nan
+    total = float(((truth - truth.mean()) ** 2).sum())
+    return 1 - float(((truth - guess) ** 2).sum()) / total if total > 0 else np.nan
 
 
 def _logistic_labels(x: Array, y: NDArray[Any], test: Array, rng: np.random.Generator) -> NDArray[Any]:
     seen, labels = np.unique(y, return_inverse=True)
     if len(seen) == 1:
         return np.full(len(test), seen[0])
-    return seen[_logistic.fit(x, labels, len(seen)).predict(test)]
+    return seen[cross_validated(x, labels, len(seen)).predict(test)]
 
 
 def _ridge_values(x: Array, y: Array, test: Array, rng: np.random.Generator) -> Array:
@@ -128,8 +142,8 @@ def _ridge_values(x: Array, y: Array, test: Array, rng: np.random.Generator) -> 
 
     if len(y) < 2:
         return np.full(len(test), y.mean())
-    folds = KFold(min(_logistic.FOLDS, len(y)))
-    model = RidgeCV(alphas=1 / _logistic.PENALTIES, cv=folds, scoring="neg_mean_squared_error")
+    folds = KFold(min(FOLDS, len(y)))
+    model = RidgeCV(alphas=1 / PENALTIES, cv=folds, scoring="neg_mean_squared_error")
     guess: Array = model.fit(x, y).predict(test)
     return guess
 
@@ -139,16 +153,16 @@ def boosted_labels(x: Array, y: NDArray[Any], test: Array, rng: np.random.Genera
     seen, labels = np.unique(y, return_inverse=True)
     if len(seen) == 1:
         return np.full(len(test), seen[0])
-    return seen[_boosting.boost(x, labels, len(seen), rng).predict(test)]
+    return seen[boost(Binned.of(x), labels, len(seen), rng).predict(test)]
 
 
 def _boosted_values(x: Array, y: Array, test: Array, rng: np.random.Generator) -> Array:
-    return _boosting.boost(x, y, 0, rng).predict(test)
+    return boost(Binned.of(x), y, 0, rng).predict(test)
 
 
 Predictor = Callable[[Array, NDArray[Any], Array, np.random.Generator], NDArray[Any]]
 
-# For labels, and for numbers.
+# For categorical, and for continuous factors.
 MODELS: dict[str, tuple[Predictor, Predictor]] = {
     "logistic": (_logistic_labels, _ridge_values),
     "boosted": (boosted_labels, _boosted_values),

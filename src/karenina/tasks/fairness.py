@@ -1,5 +1,5 @@
-"""Do predictions of one factor depend on another? (Locatello et al. 2019, *On the fairness of disentangled
-representations*, section 4; Duan et al. A.8; Holtz et al. section 4.)
+"""Do predictions of one factor depend on another? (Locatello et al. 2019b, "On the fairness of disentangled
+representations", section 4; Duan et al. 2020, A.8; Holtz et al. 2022, section 4.)
 
 A classifier of a target factor is fair to a sensitive factor when its predictions are distributed alike whatever the
 sensitive value. Unfairness is the total variation between the prediction's distribution overall and under each value.
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina._matrix import as_matrix
-from karenina.tasks._inputs import Array, Rows, rows, whole
+from karenina.numerics.checks import as_matrix, positive_integer
+from karenina.numerics.columns import ranks
+from karenina.tasks._inputs import Array, Rows, rows
 from karenina.tasks.downstream import boosted_labels
 
 Labels = NDArray[np.int64]
@@ -63,8 +64,13 @@ class Fairness:
 def total_variation(counts: ArrayLike) -> tuple[float, float]:
     """Mean (weighted by rows) and maximum over sensitive values of the total variation from the overall distribution.
 
-    counts: (predictions, sensitive values), how often each label was predicted under each value.
+    Parameters
+    ----------
+    counts : (predictions, sensitive values)
+        How often each label was predicted under each value.
 
+    Examples
+    --------
     >>> mean, most = total_variation([[0, 100], [100, 100]])
     >>> round(9 * mean, 6), round(3 * most, 6)
     (2.0, 1.0)
@@ -93,20 +99,33 @@ def fairness(
     test_codes: ArrayLike | None = None,
     test_factors: ArrayLike | None = None,
 ) -> Fairness:
-    """Unfairness of boosted-tree predictions of each factor (n, k) from codes (n, d), towards each other factor.
+    """Unfairness of boosted-tree predictions of each factor towards each other factor.
 
-    One classifier per target learns from `train` rows. With a sampler, (m, k) rows of factors -> (m, d) codes,
-    `per_value` rows are drawn for each sensitive factor, and that factor is set to each of its values in turn in the
-    same rows. Without one, `test` other rows are divided by their sensitive value (rows are set aside as in
-    `downstream`).
+    With a sampler the sensitive factor is set to each of its values in turn, in the same rows. Without one, test rows
+    are divided by their sensitive value. Divided rows differ by chance alone, and total variation counts that as
+    unfairness (0.16 for 40 labels and 250 rows per value). So there the set of labels that a value favours is found on
+    four fifths of the rows and its excess measured on the fifth, each fifth in turn: independent predictions get 0 on
+    average, and differences too small to find are missed. Values of fewer than two rows do not count.
 
-    Divided rows differ by chance alone, and total variation counts that as unfairness (0.16 for 40 labels and 250
-    rows a value). So there the set of labels that a value favours is found on four fifths of the rows and its excess
-    measured on the fifth, each fifth in turn: independent predictions get 0 on average, and differences too small to
-    find are missed. correct=False gives the plain distance. Values of fewer than two rows do not count.
+    Parameters
+    ----------
+    codes : (n, d)
+    factors : (n, k)
+    train, test : int
+        Rows that the classifiers learn from, and rows to test on; set aside as in `downstream`.
+    sampler : (m, k) factors -> (m, d) codes
+    per_value : int
+        Rows that the sampler is asked for, per sensitive value.
+    seed : int
+    continuous : bool or one per factor
+        Continuous factors are cut into `bins` of equally many rows; an intervention sets them to a bin's median.
+    bins : int
+    correct : bool
+        False: the plain distance, chance included.
+    test_codes, test_factors : (m, d), (m, k)
 
-    Continuous factors are cut into `bins` of equally many rows; an intervention sets them to a bin's median.
-
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> v = rng.integers(3, size=(900, 2))
     >>> fair, leaky = v.astype(float), v + [[0, 1]] * (v[:, :1] == 2)
@@ -114,7 +133,8 @@ def fairness(
     True
     """
     rng = np.random.default_rng(seed)
-    train, per_value, bins = whole(train, "train"), whole(per_value, "per_value"), whole(bins, "bins")
+    train, bins = positive_integer(train, "train"), positive_integer(bins, "bins")
+    per_value = positive_integer(per_value, "per_value")
     data = rows(codes, factors, test, rng, continuous, test_codes, test_factors)
     kept = np.flatnonzero(data.varies).tolist()
     if len(kept) < 2:
@@ -144,7 +164,7 @@ def _binned(data: Rows, j: int, bins: int) -> Labels:
     if not data.continuous[j]:
         return target
     cuts = np.unique(np.quantile(target, np.arange(1, bins) / bins))
-    return np.unique(np.searchsorted(cuts, target), return_inverse=True)[1].astype(np.int64)
+    return ranks(np.searchsorted(cuts, target))
 
 
 def _interventions(
@@ -168,12 +188,12 @@ def _interventions(
 
 
 def _plain(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tuple[float, float]:
-    return total_variation(_counts(_numbered(guess), _numbered(value)))
+    return total_variation(_counts(ranks(guess), ranks(value)))
 
 
 def _excess(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tuple[float, float]:
     """Total variation is the largest excess of any set of labels: choose the set on some rows, weigh it on others."""
-    guess, value = _numbered(guess), _numbered(value)
+    guess, value = ranks(guess), ranks(value)
     table = _counts(guess, value)
     weight = table.sum(axis=0)
     enough = weight >= 2
@@ -191,11 +211,6 @@ def _excess(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tup
     distance = distance[enough] / (DIVISIONS * weight[enough])
     mean = float((distance * weight[enough]).sum() / weight[enough].sum())
     return max(mean, 0.0), max(float(distance.max()), 0.0)
-
-
-def _numbered(values: NDArray[Any]) -> Labels:
-    """As 0..size-1 among those that occur."""
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def _counts(guess: Labels, value: Labels, shape: tuple[int, ...] | None = None) -> Array:

@@ -1,4 +1,4 @@
-"""Wrong labels, and what they do to a metric (Holtz et al., section 4, Tables 2 and 3)."""
+"""Wrong labels, and what they do to a metric (Holtz et al. 2022, section 4, Tables 2 and 3)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina._matrix import as_matrix
-from karenina.tasks._inputs import Array, flags
+from karenina.numerics.checks import as_matrix, flags
+from karenina.tasks._inputs import Array
 
 # Table 2: how often shape, scale, orientation, x and y are perturbed.
 REGIMES = {
@@ -22,15 +22,23 @@ Noise = int | float | Sequence[float]
 def label_noise(
     factors: ArrayLike, regime: Noise = 1, *, ordered: bool | Sequence[bool] | None = None, seed: int = 0
 ) -> NDArray[Any]:
-    """Perturb factor labels (n, k); the result has their shape and dtype, and only values that they have.
+    """Perturb factor labels; the result has their shape and dtype, and only values that they have.
 
-    regime: 1, 2 or 3 of Table 2, or one's own probabilities, one per factor or a float for all. Each label is perturbed
-    with its factor's probability: an unordered one becomes another value, all equally likely; an ordered one moves by
-    Gaussian noise of mean 0 and the factor's standard deviation, to the nearest value. (The paper gives the two kinds
-    and the probabilities; the width is ours.) ordered: one bool, or one per factor; None: of five factors under a
-    regime the first is unordered, as in dSprites, otherwise all are ordered. The regimes name dSprites' factors; with
-    another number of factors each takes the probability that shape, orientation and position share.
+    Parameters
+    ----------
+    factors : (n, k)
+    regime : 1, 2 or 3 of Table 2, a probability, or one probability per factor
+        The regimes name dSprites' factors; with another number of factors each takes the probability that shape,
+        orientation and position share.
+    ordered : bool or one per factor
+        With its factor's probability an ordered label moves by Gaussian noise of the factor's standard deviation, to
+        the nearest value, and an unordered one becomes another value, all equally likely. (The paper gives the two
+        kinds and the probabilities; the width is ours.) None: of five factors under a regime the first is unordered, as
+        in dSprites, otherwise all are ordered.
+    seed : int
 
+    Examples
+    --------
     >>> v = np.random.default_rng(0).integers(3, size=(1000, 2))
     >>> noisy = label_noise(v, (0.3, 0.0), ordered=False)
     >>> (noisy != v).mean(axis=0).round(1)
@@ -73,7 +81,7 @@ def _probabilities(regime: Noise, k: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Robustness:
-    """A metric with clean and with wrong labels, over m models and r noises.
+    """A metric with clean and with wrong labels, over m models and r regimes of noise.
 
     clean: (m,). noisy: (r, m). pearson, spearman: (r,), correlations of noisy with clean scores across the models; NaN
     where either does not vary.
@@ -96,9 +104,23 @@ def robustness(
 ) -> Robustness:
     """Correlate a metric's scores under label noise with its clean scores, across models (Table 3).
 
-    metric: (codes, factors) -> a number or something with float(). codes: one (n, d) array per model, at least three,
-    all of the same n inputs, whose factors are (n, k). All models see the same wrong labels.
+    Parameters
+    ----------
+    metric : (codes, factors) -> a number, or something with float()
+    codes : (n, d) per model, at least three models
+        Of the same n inputs. All models see the same wrong labels.
+    factors : (n, k)
+    regimes, ordered, seed : as in `label_noise`
+
+    Examples
+    --------
+    >>> v = np.random.default_rng(0).integers(3, size=(500, 2))
+    >>> first_code = lambda codes, factors: np.corrcoef(codes[:, 0], factors[:, 0])[0, 1]
+    >>> robustness(first_code, [v, v[:, ::-1], -v], v, regimes=[0.1]).spearman
+    array([1.])
     """
+    from scipy.stats import rankdata
+
     z = [as_matrix(one, f"codes of model {i}") for i, one in enumerate(codes)]
     if len(z) < 3:
         raise ValueError(f"a correlation across models needs at least 3 of them, got {len(z)}")
@@ -110,19 +132,12 @@ def robustness(
     clean = np.array([float(metric(one, v)) for one in z])
     tables = [label_noise(v, regime, ordered=ordered, seed=seed) for regime in regimes]
     noisy = np.array([[float(metric(one, table)) for one in z] for table in tables]).reshape(len(tables), len(z))
-    ranked = [_ranks(row) for row in noisy]
     return Robustness(
         clean,
         noisy,
         np.array([_correlation(row, clean) for row in noisy]),
-        np.array([_correlation(row, _ranks(clean)) for row in ranked]),
+        np.array([_correlation(rankdata(row), rankdata(clean)) for row in noisy]),
     )
-
-
-def _ranks(values: Array) -> Array:
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(values), np.float64)
 
 
 def _correlation(a: Array, b: Array) -> float:

@@ -1,4 +1,4 @@
-"""Regression in a corner of factor space that was never seen (Eastwood & Williams 2018, appendix B.2)."""
+"""Regression in a corner of factor space that was never seen (Eastwood and Williams 2018, appendix B.2)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from karenina.tasks._inputs import Array, pair
+from karenina.numerics.checks import pair
+from karenina.tasks._inputs import Array
 
 DEPTHS = (2, 4, 6, 8, 12, 16, 24)
 MODELS = ("lasso", "forest")
@@ -37,13 +38,22 @@ class ZeroShot:
 def zero_shot(
     codes: ArrayLike, factors: ArrayLike, inside: ArrayLike, *, model: str = "lasso", seed: int = 0
 ) -> ZeroShot:
-    """Fit factors (n, k) on codes (n, d) outside a corner; report the error in the corner and outside it.
+    """Fit factors on codes outside a corner of factor space; the error in the corner and outside it.
 
-    inside: (n,) bool, the rows of the corner. It must be the corner that the codes' model never saw: for a model of
-    "teapots:gap=exclude" `karenina.data.teapots.in_gap(factors)`, for one of "teapots:gap=exclude,reading=printed"
-    `in_gap(factors, "printed")`. A fifth of the other rows is kept for the outside error. model: "lasso", the penalty
-    by cross-validation, or "forest", ten trees, the depth by a validation set, as in the paper.
+    Parameters
+    ----------
+    codes : (n, d)
+    factors : (n, k)
+    inside : (n,) bool
+        The rows of the corner, which must be the one that the codes' model never saw: for a model of
+        "teapots:gap=exclude" `karenina.data.teapots.in_gap(factors)`, for one of "teapots:gap=exclude,reading=printed"
+        `in_gap(factors, "printed")`. A fifth of the other rows is kept for the outside error.
+    model : "lasso" or "forest"
+        The penalty by cross-validation; ten trees, the depth by a validation set, as in the paper.
+    seed : int
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> v = rng.uniform(size=(1000, 2))
     >>> result = zero_shot(v @ [[1, 2], [3, 1]], v, (v > 0.6).all(axis=1))
@@ -68,10 +78,10 @@ def zero_shot(
     z = (z - z[train].mean(axis=0)) / np.where(scale > 0, scale, 1.0)
     errors = np.full((2, v.shape[1]), np.nan)
     for j, column in enumerate(v.T):
-        centre, spread = column[train].mean(), column[train].std()
-        if spread == 0:
+        centre, deviation = column[train].mean(), column[train].std()
+        if deviation == 0:
             continue
-        target = (column - centre) / spread
+        target = (column - centre) / deviation
         fitted = (_lasso if model == "lasso" else _forest)(z[train], target[train], rng)
         for row, part in enumerate((corner, kept)):
             errors[row, j] = np.sqrt(((fitted.predict(z[part]) - target[part]) ** 2).mean())

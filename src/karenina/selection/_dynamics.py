@@ -1,4 +1,4 @@
-"""Choosing a setting by how alike its seeds learn (seed-to-seed stability of decoder activations, section 3).
+"""Choosing a setting by the seed-to-seed stability of its training (Holtz et al. 2022, section 3).
 
 Trace T (n epochs, m samples, p units): activations of one decoder layer for m fixed inputs, each encoded and decoded by
 the network of that epoch. The multislice kernel of n m points,
@@ -57,7 +57,7 @@ class Dynamics:
 
 
 @dataclass(frozen=True)
-class Walk:
+class RandomWalk:
     """The random walk P = D^-1 K' of one trace. within (n, m, m), along (m, n, n) with 0 on its diagonals."""
 
     within: Floats
@@ -93,14 +93,26 @@ def dynamics(
 ) -> Dynamics:
     """Stability of training under a change of seed, for each group of traces (one setting, several seeds).
 
-    traces: arrays (n, m, p): n epochs (about 30, spaced by logarithm, with step 0), the same m samples for all (about
-        200), p units, which may differ between traces. groups: a label per trace; None puts all into one group.
-    alpha, neighbours: decay of the kernel within an epoch, and which neighbour's distance is its bandwidth (m / 10).
-    steps: of diffusion; None takes a quarter of the epochs, 8 at 30. Scores compare only at the same number. rank:
-        components of the joint embedding, after the first, which is nearly constant. normalise: z-score the units of
-        each (epoch, sample).
-    seed: of the points whose median distance is the bandwidth of the MMD, when there are more than 2,000.
+    Parameters
+    ----------
+    traces : arrays (n, m, p)
+        n epochs (about 30, spaced by logarithm, with step 0), the same m samples for all (about 200), p units, which
+        may differ between traces.
+    groups : a label per trace
+        None puts all into one group.
+    alpha, neighbours : float, int
+        Decay of the kernel within an epoch, and which neighbour's distance is its bandwidth (m / 10).
+    steps : int
+        Of diffusion; None takes a quarter of the epochs, 8 at 30. Scores compare only at the same number.
+    rank : int
+        Components of the joint embedding, after the first, which is nearly constant.
+    normalise : bool
+        Standardise the units of each (epoch, sample).
+    seed : int or Generator
+        Of the points whose median distance is the bandwidth of the MMD, when there are more than 2,000.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> path = np.cumsum(rng.normal(size=(6, 20, 8)), axis=0)
     >>> steady = [path + 0.01 * rng.normal(size=path.shape) for _ in range(3)]
@@ -121,14 +133,7 @@ def dynamics(
             warnings.warn(f"group {label!r} has one trace and gets no score (NaN)", UserWarning, stacklevel=2)
             found.append((np.nan, np.full((1, 1), np.nan), np.empty((1, *arrays[rows[0]].shape[:2], 0))))
             continue
-        embedding = joint_embedding(
-            [arrays[i] for i in rows],
-            alpha=alpha,
-            neighbours=neighbours,
-            steps=steps,
-            rank=rank,
-            normalise=normalise,
-        )
+        embedding = _embedding([arrays[i] for i in rows], alpha, neighbours, steps, rank, normalise)
         if embedding.shape[-1] == 0 or not any(np.ptp(arrays[i], axis=1).any() for i in rows):
             warnings.warn(
                 f"traces of group {label!r} do not vary with the sample; no score (NaN)", UserWarning, stacklevel=2
@@ -187,7 +192,9 @@ def _distances(x: Floats) -> Floats:
     return np.sqrt(squared)
 
 
-def walk(trace: ArrayLike, alpha: float = 2.0, neighbours: int | None = None, normalise: bool = True) -> Walk:
+def random_walk(
+    trace: ArrayLike, alpha: float = 2.0, neighbours: int | None = None, normalise: bool = True
+) -> RandomWalk:
     """The multislice kernel of a trace (n, m, p), symmetrised, with its row sums."""
     x = np.array(trace, float)
     n, m, _ = x.shape
@@ -206,7 +213,7 @@ def walk(trace: ArrayLike, alpha: float = 2.0, neighbours: int | None = None, no
     epochs = np.arange(n)
     along[:, epochs, epochs] = 0.0  # a point meets itself within its epoch, once
     within = 0.5 * (within + within.transpose(0, 2, 1))
-    return Walk(within, along, within.sum(axis=2) + along.sum(axis=2).T)
+    return RandomWalk(within, along, within.sum(axis=2) + along.sum(axis=2).T)
 
 
 def _ratio(distance: Floats, scale: Floats) -> Floats:
@@ -228,11 +235,22 @@ def joint_embedding(
     """Left singular vectors of the stacked P_s^steps of S traces, without the first: (S, n, m, rank).
 
     With one trace this is its own embedding (figure 3, a to c), with several the joint one (figure 3, d). Fewer than
-    `rank` components come back when the rest is rounding.
+    `rank` components come back when the rest is rounding. Parameters are those of `dynamics`.
+
+    Examples
+    --------
+    >>> traces = np.random.default_rng(0).normal(size=(2, 6, 20, 8))
+    >>> joint_embedding(traces, rank=3).shape
+    (2, 6, 20, 3)
     """
     arrays = [np.asarray(trace) for trace in traces]
-    steps = _check(arrays, alpha, neighbours, steps, rank)
-    walks = [walk(trace, alpha, neighbours, normalise) for trace in arrays]
+    return _embedding(arrays, alpha, neighbours, _check(arrays, alpha, neighbours, steps, rank), rank, normalise)
+
+
+def _embedding(
+    arrays: list[NDArray[Any]], alpha: float, neighbours: int | None, steps: int, rank: int, normalise: bool
+) -> Floats:
+    walks = [random_walk(trace, alpha, neighbours, normalise) for trace in arrays]
     n, m, _ = arrays[0].shape
     size = n * m
 

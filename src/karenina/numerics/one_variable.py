@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.metrics._columns import distinct
+from karenina.numerics.columns import distinct
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

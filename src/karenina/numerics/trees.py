@@ -10,19 +10,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._compile import njit
+from karenina.numerics.compile import njit
 
 Array = NDArray[Any]
 
 
 @njit(cache=True)
-def _shuffle(order: Array, state: Array) -> None:
-    """Fisher-Yates with a xorshift generator, whose state is one uint64."""
+def draw(state: Array, count: int) -> int:
+    """An integer below count from a xorshift generator, whose state is one uint64."""
+    state[0] ^= state[0] << np.uint64(13)
+    state[0] ^= state[0] >> np.uint64(7)
+    state[0] ^= state[0] << np.uint64(17)
+    return int(state[0] % np.uint64(count))
+
+
+@njit(cache=True)
+def shuffle(order: Array, state: Array) -> None:
+    """Fisher-Yates."""
     for i in range(len(order) - 1, 0, -1):
-        state[0] ^= state[0] << np.uint64(13)
-        state[0] ^= state[0] >> np.uint64(7)
-        state[0] ^= state[0] << np.uint64(17)
-        pick = int(state[0] % np.uint64(i + 1))
+        pick = draw(state, i + 1)
         f = order[pick]
         order[pick] = order[i]
         order[i] = f
@@ -63,7 +69,7 @@ def _best_split(keys: Array, low: int, high: int, residual: Array, order: Array,
     for i in range(low, high):
         total += residual[keys[0, i] & mask]
     feature, cut, above, below = -1, -1, m * m * 2.3e-16, 1.0
-    _shuffle(order, state)
+    shuffle(order, state)
     for f in order:
         left = 0.0
         key = keys[f, low]
@@ -87,25 +93,26 @@ def grow_boosted(
     codes: Array,
     base: Array,
     mask: Any,
-    residual: Array,
-    curvature: Array,
-    scale: float,
-    depth: int,
-    test: Array,
-    raw: Array,
-    guess: Array,
-    importance: Array,
-    state: Array,
     keys: Array,
     spare: Array,
     side: Array,
+    residual: Array,
+    curvature: Array,
+    scale: float,
+    raw: Array,
+    feature: Array,
+    cut: Array,
+    leaf: Array,
+    importance: Array,
+    state: Array,
 ) -> None:
-    """One tree: add its leaf values to raw (training rows) and guess (test rows), its gains to importance."""
+    """Grow a tree into feature, cut and leaf (nodes,); add its leaf values to raw and its gains to importance.
+
+    keys, spare, side: room to work in.
+    """
     d, n = base.shape
-    inner = 2**depth - 1
-    nodes = 2 * inner + 1
-    feature = np.full(nodes, -1, np.int64)
-    threshold, leaf = np.zeros(nodes), np.zeros(nodes)
+    nodes = len(leaf)
+    inner = nodes // 2
     starts, ends = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
     ends[0] = n
     order = np.arange(d)
@@ -115,17 +122,16 @@ def grow_boosted(
             continue
         source = keys if node else base
         if node < inner:
-            f, cut, gain = _best_split(source, low, high, residual, order, mask, state)
+            f, last, gain = _best_split(source, low, high, residual, order, mask, state)
             if f >= 0:
-                feature[node] = f
+                feature[node], cut[node] = f, _threshold(codes, source, f, last, mask)
                 importance[f] += gain
-                threshold[node] = _threshold(codes, source, f, cut, mask)
                 for i in range(low, high):
-                    side[source[f, i] & mask] = i > cut
+                    side[source[f, i] & mask] = i > last
                 for g in range(d if 2 * node + 2 < inner else 1):  # leaves need only one list of their rows
                     _part(source[g], keys[g], low, high, side, mask, spare)
-                starts[2 * node + 1], ends[2 * node + 1] = low, cut + 1
-                starts[2 * node + 2], ends[2 * node + 2] = cut + 1, high
+                starts[2 * node + 1], ends[2 * node + 1] = low, last + 1
+                starts[2 * node + 2], ends[2 * node + 2] = last + 1, high
                 continue
         top = under = 0.0
         for i in range(low, high):
@@ -136,11 +142,19 @@ def grow_boosted(
             leaf[node] = scale * top / under
         for i in range(low, high):
             raw[source[0, i] & mask] += leaf[node]
-    for row in range(len(test)):
-        node = 0
-        while feature[node] >= 0:
-            node = 2 * node + (1 if test[row, feature[node]] <= threshold[node] else 2)
-        guess[row] += leaf[node]
+
+
+@njit(cache=True)
+def add_up(codes: Array, feature: Array, cut: Array, leaf: Array, out: Array) -> None:
+    """Add the leaf values of boosted trees (rounds, trees, nodes) to out (trees, n), round after round."""
+    rounds, trees, _ = feature.shape
+    for t in range(trees):
+        for r in range(rounds):
+            for row in range(len(codes)):
+                node = 0
+                while feature[r, t, node] >= 0:
+                    node = 2 * node + (1 if codes[row, feature[r, t, node]] <= cut[r, t, node] else 2)
+                out[t, row] += leaf[r, t, node]
 
 
 @njit(cache=True)
@@ -188,7 +202,7 @@ def _best_of_some(
     for c in range(classes):
         parent += totals[c] * totals[c]
     feature, cut, most = -1, -1, -1.0
-    _shuffle(order, state)
+    shuffle(order, state)
     seen_features = 0
     for f in order:
         if seen_features >= some and feature >= 0:

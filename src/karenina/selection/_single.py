@@ -1,4 +1,4 @@
-"""Scores of one model that need neither labels nor a second seed."""
+"""Selection criteria of one model: they need neither labels nor a second seed."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial import cKDTree
 
 from karenina._active import ACTIVE_KL
-from karenina.numerics import dependence
+from karenina.numerics.checks import as_matrix
+from karenina.numerics.gaussian import total_correlation as gaussian_total_correlation
+from karenina.numerics.histograms import mean_over_pairs, pairwise_information
 from karenina.selection._inputs import Floats
 
 
@@ -31,12 +33,18 @@ class Orthogonality:
 
 
 def orthogonality(jacobians: ArrayLike) -> Orthogonality:
-    """How nearly the decoder's Jacobians (n, pixels, L) have orthogonal columns, which VAEs are drawn to.
+    """How nearly the columns of the decoder's Jacobians are orthogonal, which VAEs are drawn to.
 
     With J = U S V', columns of J are orthogonal when V is a signed permutation (Rolinek et al. 2019, on whose result
-    both UDR and the score by training dynamics rest). Give the columns of informative latents only: those of dead ones
-    are noise. V is not determined when singular values are equal; the cosine is.
+    both UDR and the dynamics score rest). V is not determined when singular values are equal; the cosine is.
 
+    Parameters
+    ----------
+    jacobians : (n, pixels, L)
+        Of active latents only: the columns of inactive ones are noise.
+
+    Examples
+    --------
     >>> turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     >>> stretched = np.diag([2.0, 1.0])
     >>> float(orthogonality(stretched[None])), round(float(orthogonality((stretched @ turn)[None])), 6)
@@ -81,23 +89,29 @@ class Support:
 
 
 def factorised_support(codes: ArrayLike, *, grid: int = 20, tail: float = 0.02) -> Support:
-    """Hausdorff distance from the product of the latents' ranges to the codes (n, L), by pairs of latents.
+    """Hausdorff distance from the product of the latents' ranges to the codes, by pairs of latents.
 
     Independent factors can be combined freely, so in a disentangled code every value of one latent goes with every
     value of another, even when the data correlate them (Roth et al. 2023, factorised support). For each pair this is
-    the largest distance from a point of a grid of quantiles, without the outer `tail` at either end, to the nearest
-    code, in standard deviations of the latents. Give informative latents only.
+    the largest distance from a point of a grid of quantiles to the nearest code, in standard deviations of the latents.
 
+    Parameters
+    ----------
+    codes : (n, L)
+        Of active latents only.
+    grid : int
+        Quantiles per latent.
+    tail : float
+        Share of the rows that is left out at either end.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> free = rng.uniform(-1, 1, size=(2000, 2))
     >>> float(factorised_support(free)) < 0.3 < 1 < float(factorised_support(free @ [[1, 1], [0.2, -0.2]]))
     True
     """
-    z = np.asarray(codes, float)
-    if z.ndim != 2 or z.shape[1] < 1 or len(z) < 2:
-        raise ValueError(f"codes must have shape (n, L) with at least 2 rows; got {z.shape}")
-    if not np.isfinite(z).all():
-        raise ValueError("codes contain NaN or infinite values")
+    z = as_matrix(codes, "codes", least=2)
     if grid < 2 or not 0 <= tail < 0.5:
         raise ValueError(f"grid must be at least 2 and tail from 0 to below 0.5; got {grid} and {tail}")
     scale = z.std(axis=0)
@@ -116,24 +130,17 @@ def factorised_support(codes: ArrayLike, *, grid: int = 20, tail: float = 0.02) 
 
 def active_units(codes: ArrayLike, threshold: float = 0.01) -> int:
     """Latents whose mean code varies over the inputs by more than this variance (Burda et al. 2016)."""
-    return int((np.var(_two_dimensional(codes), axis=0) > threshold).sum())
+    return int((np.var(as_matrix(codes, "codes", least=2), axis=0) > threshold).sum())
 
 
 def total_correlation(codes: ArrayLike) -> float:
-    """Total correlation (n, L) -> nats if the codes were Gaussian: 1/2 (sum log C_ll - log det C). 0 when independent.
-
-    Latents without variance are left out; infinite when one is a linear function of others. The same number as
-    `karenina.metrics.gaussian_total_correlation`.
-    """
-    return dependence.total_correlation(_two_dimensional(codes))
+    """Total correlation of codes (n, L) in nats if they were Gaussian: see `karenina.numerics.gaussian`."""
+    return gaussian_total_correlation(as_matrix(codes, "codes", least=2))
 
 
 def mean_pairwise_mi(codes: ArrayLike, bins: int = 20) -> float:
-    """Mean mutual information (nats) between two latents, each cut into equal-width bins. Lower: less redundant.
-
-    Latents without variance are left out. The same number as `karenina.metrics.mutual_information`.
-    """
-    return dependence.mean_over_pairs(dependence.pairwise_information(_two_dimensional(codes), bins))
+    """Mean mutual information in nats between two codes of (n, L), each cut into equal-width bins; lower is better."""
+    return mean_over_pairs(pairwise_information(as_matrix(codes, "codes", least=2), bins))
 
 
 def plain_scores(
@@ -145,12 +152,29 @@ def plain_scores(
     kl_threshold: float = ACTIVE_KL,
     seed: int | np.random.Generator = 0,
 ) -> dict[str, float]:
-    """What people look at first. All are oriented as their names say; only `elbo` is better when higher.
+    """What people look at first. Only `elbo` is better when higher.
 
-    reconstruction: mean negative log-likelihood per input (nats). kl (L,): mean KL of each latent. codes (n, L): mean
-    codes. log_variances (n, L): of the posterior; with them the total correlation of sampled codes comes too.
+    Parameters
+    ----------
+    reconstruction : float
+        Mean negative log-likelihood per input, in nats.
+    kl : (L,)
+        Mean KL of each latent.
+    codes : (n, L)
+        Mean codes.
+    log_variances : (n, L)
+        Of the posterior; with them the total correlation of sampled codes comes too.
+    kl_threshold : float
+    seed : int or Generator
+
+    Examples
+    --------
+    >>> z = np.random.default_rng(0).normal(size=(500, 2))
+    >>> scores = plain_scores(10.0, [1.0, 0.001], z)
+    >>> scores["elbo"], scores["informative"], scores["active_units"]
+    (-11.001, 1.0, 2.0)
     """
-    z = _two_dimensional(codes)
+    z = as_matrix(codes, "codes", least=2)
     per_latent = np.asarray(kl, float)
     if per_latent.shape != (z.shape[1],):
         raise ValueError(f"kl must have shape ({z.shape[1]},), one mean per latent; got {per_latent.shape}")
@@ -164,18 +188,9 @@ def plain_scores(
         "mutual_information": mean_pairwise_mi(z),
     }
     if log_variances is not None:
-        spread = np.exp(0.5 * np.asarray(log_variances, float))
-        if spread.shape != z.shape:
-            raise ValueError(f"log_variances must have the shape of the codes, {z.shape}; got {spread.shape}")
+        deviation = np.exp(0.5 * np.asarray(log_variances, float))
+        if deviation.shape != z.shape:
+            raise ValueError(f"log_variances must have the shape of the codes, {z.shape}; got {deviation.shape}")
         noise = np.random.default_rng(seed).normal(size=z.shape)
-        scores["total_correlation_sampled"] = total_correlation(z + spread * noise)
+        scores["total_correlation_sampled"] = total_correlation(z + deviation * noise)
     return scores
-
-
-def _two_dimensional(codes: ArrayLike) -> Floats:
-    z = np.asarray(codes, float)
-    if z.ndim != 2 or len(z) < 2:
-        raise ValueError(f"codes must have shape (n, L) with at least 2 rows; got {z.shape}")
-    if not np.isfinite(z).all():
-        raise ValueError("codes contain NaN or infinite values")
-    return z

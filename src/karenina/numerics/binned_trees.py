@@ -1,14 +1,12 @@
-"""Growing and reading the trees of karenina._boosting, compiled and kept on disk.
-
-Import it inside functions: numba loads slowly. Functions that are defined inside others would not be found on disk.
-"""
+"""Boosted trees from bins, compiled by numba. Import it inside functions: numba loads slowly."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._compile import njit
+from karenina.numerics.compile import njit
+from karenina.numerics.trees import draw, shuffle
 
 Array = NDArray[Any]
 
@@ -17,7 +15,7 @@ TIE = 1 + 1e-10
 
 
 @njit(cache=True)
-def best_split(hist: Array, order: Array, state: Array) -> tuple[int, int, float]:
+def _best_split(hist: Array, order: Array, state: Array) -> tuple[int, int, float]:
     """Code, bin and gain of the split that takes most squared error away; equal ones fall at random."""
     bins = hist.shape[1]
     total = count = 0.0
@@ -25,13 +23,10 @@ def best_split(hist: Array, order: Array, state: Array) -> tuple[int, int, float
         total += hist[0, b, 0]
         count += hist[0, b, 1]
     feature, cut, most = -1, -1, count * 2.3e-16  # a node whose variance is rounding error stays a leaf
+    shuffle(order, state)
+    draw(state, 1)  # decides nothing, and keeps the stream of random numbers that earlier results were drawn from
     for i in range(len(order) - 1, -1, -1):
-        state[0] ^= state[0] << np.uint64(13)
-        state[0] ^= state[0] >> np.uint64(7)
-        state[0] ^= state[0] << np.uint64(17)
-        pick = int(state[0] % np.uint64(i + 1))
-        f = order[pick]
-        order[pick], order[i] = order[i], f
+        f = order[i]
         left = seen = 0.0
         for b in range(bins - 1):
             here = hist[f, b, 1]
@@ -50,7 +45,7 @@ def best_split(hist: Array, order: Array, state: Array) -> tuple[int, int, float
 
 
 @njit(cache=True)
-def gather(rows: Array, index: Array, residual: Array, hist: Array) -> None:
+def _gather(rows: Array, index: Array, residual: Array, hist: Array) -> None:
     """Sum residuals and count rows in each bin of each code."""
     hist[:] = 0.0
     for row in index:
@@ -61,7 +56,7 @@ def gather(rows: Array, index: Array, residual: Array, hist: Array) -> None:
 
 
 @njit(cache=True)
-def threshold(counts: Array, b: int, ends: Array) -> float:
+def _threshold(counts: Array, b: int, ends: Array) -> float:
     """Half way between the node's values on both sides of the split after bin b. ends: least and largest of each bin.
 
     Bins that hold none of the node's rows are passed over: where rows are few, what lies between them is far apart.
@@ -75,7 +70,7 @@ def threshold(counts: Array, b: int, ends: Array) -> float:
 
 
 @njit(cache=True)
-def partition(rows: Array, f: int, b: int, index: Array, spare: Array) -> int:
+def _partition(rows: Array, f: int, b: int, index: Array, spare: Array) -> int:
     """Put the rows with bin <= b first, both sides in their old order, and say how many they are."""
     kept = moved = 0
     for i in range(len(index)):
@@ -91,7 +86,7 @@ def partition(rows: Array, f: int, b: int, index: Array, spare: Array) -> int:
 
 
 @njit(cache=True)
-def grow(
+def grow_boosted(
     rows: Array,
     counts: Array,
     ends: Array,
@@ -105,7 +100,7 @@ def grow(
     importance: Array,
     state: Array,
 ) -> None:
-    """Grow a tree into feature, cut and leaf; add its leaf values to raw and its gains to importance."""
+    """Grow a tree into feature, cut and leaf (nodes,); add its leaf values to raw and its gains to importance."""
     n, d = rows.shape
     bounds = np.zeros((len(leaf), 2), np.int64)
     bounds[0, 1] = n
@@ -123,17 +118,17 @@ def grow(
         if low == high:
             continue
         if node < len(hists):
-            f, b, gain = best_split(hists[node], order, state)
+            f, b, gain = _best_split(hists[node], order, state)
             if f >= 0:
-                feature[node], cut[node] = f, threshold(hists[node, f, :, 1], b, ends[f])
+                feature[node], cut[node] = f, _threshold(hists[node, f, :, 1], b, ends[f])
                 importance[f] += gain
-                middle = low + partition(rows, f, b, index[low:high], spare)
+                middle = low + _partition(rows, f, b, index[low:high], spare)
                 one, two = 2 * node + 1, 2 * node + 2
                 bounds[one, 0], bounds[one, 1] = low, middle
                 bounds[two, 0], bounds[two, 1] = middle, high
                 if two < len(hists):  # count the smaller child; the larger is the difference
                     small, large = (one, two) if middle - low <= high - middle else (two, one)
-                    gather(rows, index[bounds[small, 0] : bounds[small, 1]], residual, hists[small])
+                    _gather(rows, index[bounds[small, 0] : bounds[small, 1]], residual, hists[small])
                     hists[large] = hists[node] - hists[small]
                 continue
         top = under = 0.0
@@ -144,16 +139,3 @@ def grow(
             leaf[node] = scale * top / under
         for row in index[low:high]:
             raw[row] += leaf[node]
-
-
-@njit(cache=True)
-def add_up(codes: Array, feature: Array, cut: Array, leaf: Array, out: Array) -> None:
-    """Add the leaf values of all rounds to out (trees, n)."""
-    rounds, trees, _ = feature.shape
-    for t in range(trees):
-        for r in range(rounds):
-            for row in range(len(codes)):
-                node = 0
-                while feature[r, t, node] >= 0:
-                    node = 2 * node + (1 if codes[row, feature[r, t, node]] <= cut[r, t, node] else 2)
-                out[t, row] += leaf[r, t, node]

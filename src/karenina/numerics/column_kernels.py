@@ -8,7 +8,7 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._compile import njit
+from karenina.numerics.compile import njit
 
 Floats = NDArray[np.float64]
 

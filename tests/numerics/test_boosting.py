@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
-from karenina._boosting import boost
+from karenina.numerics.boosting import Binned, boost
 
 
 def blurred(n, sizes, noise, seed=0):
@@ -19,7 +19,7 @@ def blurred(n, sizes, noise, seed=0):
 def test_same_scores_as_scikit_learn_where_bins_lose_nothing(classes):
     z, v = blurred(240, (classes, 4, 4), 0.4)
     z = z.astype(np.float32).astype(float)  # scikit-learn works in float32
-    ours = boost(z, v[:, 0], classes, np.random.default_rng(0))
+    ours = boost(Binned.of(z), v[:, 0], classes, np.random.default_rng(0))
     theirs = GradientBoostingClassifier(random_state=0).fit(z, v[:, 0])
     assert ours.importance == pytest.approx(theirs.feature_importances_, abs=0.01)  # ties fall by chance
     early = replace(ours, feature=ours.feature[:20], cut=ours.cut[:20], leaf=ours.leaf[:20])
@@ -34,7 +34,7 @@ def test_same_regression_as_scikit_learn():
     z, v = blurred(250, (5, 7), 0.3)
     z = z.astype(np.float32).astype(float)
     target = v[:, 0] + 0.1 * v[:, 1]
-    ours = boost(z, target, 0, np.random.default_rng(0)).predict(z)
+    ours = boost(Binned.of(z), target, 0, np.random.default_rng(0)).predict(z)
     theirs = GradientBoostingRegressor(random_state=0).fit(z, target).predict(z)
     assert np.allclose(ours, theirs, atol=1e-9)
 
@@ -46,7 +46,7 @@ def test_accuracy_on_new_rows_agrees_with_scikit_learn(n, seeds):
     gaps = []
     for j in range(3):
         seen, labels = np.unique(v[:n, j], return_inverse=True)
-        fits = [boost(z[:n], labels, len(seen), np.random.default_rng(seed)) for seed in range(seeds)]
+        fits = [boost(Binned.of(z[:n]), labels, len(seen), np.random.default_rng(seed)) for seed in range(seeds)]
         ours = np.mean([seen[fit.predict(z[n:])] == v[n:, j] for fit in fits])
         theirs = seen[GradientBoostingClassifier(random_state=0).fit(z[:n], labels).predict(z[n:])]
         gaps.append(ours - (theirs == v[n:, j]).mean())
@@ -57,13 +57,13 @@ def test_accuracy_on_new_rows_agrees_with_scikit_learn(n, seeds):
 def test_same_seed_same_bytes():
     z, v = blurred(500, (3, 6), 0.3)
     z = np.column_stack([z, z])  # every split ties with its copy
-    one, two, other = (boost(z, v[:, 1], 6, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    one, two, other = (boost(Binned.of(z), v[:, 1], 6, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert one.decision(z).tobytes() == two.decision(z).tobytes()
     assert one.importance.tobytes() != other.importance.tobytes()
     assert one.importance[2:].sum() == pytest.approx(0.5, abs=0.1)
 
 
 def test_constant_codes_predict_the_largest_class():
-    model = boost(np.zeros((30, 2)), np.repeat([0, 1, 2], [5, 20, 5]), 3, np.random.default_rng(0))
+    model = boost(Binned.of(np.zeros((30, 2))), np.repeat([0, 1, 2], [5, 20, 5]), 3, np.random.default_rng(0))
     assert (model.predict(np.random.default_rng(0).normal(size=(4, 2))) == 1).all()
     assert (model.importance == 0).all()

@@ -1,6 +1,6 @@
 """How alike models are as a whole: mean correlation coefficient, linear CKA, and who is in the middle."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from karenina.selection._blocks import blocks, panel
 from karenina.selection._inputs import Bools, Codes, Floats, Ints, check_codes, check_groups, check_kl
-from karenina.selection.shards import Tile, plan, run, tile_size
+from karenina.selection._moments import Panel, blocks, panel
+from karenina.selection._tiles import Tile, Workers, plan, run, tile_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,18 +47,24 @@ def alike(
     n: int | None = None,
     seed: int | np.random.Generator = 0,
     kl_threshold: float = 0.01,
-    workers: int = 1,
-    ray: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    workers: int | Workers = 1,
 ) -> Likeness:
     """Compare every two models of a group, from the same matrix products that UDR uses.
 
     MCC matches latents one to one so that the sum of absolute correlations is greatest (Hungarian algorithm) and takes
     the mean over the matched, min(L_i, L_j) of them. Linear CKA is |Z_i' Z_j|_F^2 / (|Z_i' Z_i|_F |Z_j' Z_j|_F) of
     centred codes, blind to rotation: a high CKA with a low MCC says that two models know the same and mix it
-    differently. Arguments are those of `karenina.selection.udr`; with kl only informative latents take part, without it
-    all do.
+    differently.
 
+    Parameters
+    ----------
+    codes, kl, groups, n, seed, kl_threshold, workers : as in `karenina.udr`
+        With kl only informative latents take part, without it all do.
+    correlation : "pearson" or "spearman"
+        Of the MCC.
+
+    Examples
+    --------
     >>> z = np.random.default_rng(0).normal(size=(500, 3))
     >>> turned = z @ np.linalg.qr(np.vander([1.0, 2.0, 3.0]))[0]
     >>> found = alike([z, -z[:, ::-1], turned])
@@ -76,9 +82,8 @@ def alike(
     tiles = plan(pools, None, np.random.default_rng(seed), tile_size(checked.n, int(checked.sizes.max())))
     mcc = np.full((len(checked), len(checked)), np.nan)
     cka = mcc.copy()
-    for first, second, matched, aligned in run(
-        Comparison(checked, informative, correlation), tiles, workers, ray, progress
-    ):
+    work = Comparison(checked, informative, correlation)
+    for first, second, matched, aligned in run(work, tiles, workers):
         mcc[first, second] = mcc[second, first] = matched
         cka[first, second] = cka[second, first] = aligned
     np.fill_diagonal(mcc, 1.0)
@@ -95,13 +100,9 @@ class Comparison:
     correlation: str
 
     def __call__(self, tile: Tile) -> tuple[Ints, Ints, Floats, Floats]:
-        a = panel(self.codes, tile.rows, ranks=self.correlation == "spearman", keep=self.informative)
+        a = self._panel(tile.rows)
         cols = tile.rows if tile.cols is None else tile.cols
-        b = (
-            a
-            if tile.cols is None
-            else panel(self.codes, cols, ranks=self.correlation == "spearman", keep=self.informative)
-        )
+        b = a if tile.cols is None else self._panel(cols)
         moments = blocks(a, b, int(self.codes.sizes.max()))
         correlations = moments.cross[0] / self.codes.n
         # Codes were standardised; their scales bring back the covariances.
@@ -119,6 +120,9 @@ class Comparison:
             matched[k] = block[linear_sum_assignment(-block)].mean() if block.size else 0.0
         i, j = np.array(pairs).T
         return tile.rows[i], cols[j], matched, cka[i, j]
+
+    def _panel(self, models: Ints) -> Panel:
+        return panel(self.codes, models, ranks=self.correlation == "spearman", keep=self.informative)
 
     def _pairs(self, tile: Tile) -> Iterator[tuple[int, int]]:
         for i in range(len(tile.rows)):

@@ -38,7 +38,7 @@ def fit(x: Array, y: Array, *, alphas: Sequence[float] | None = None, folds: int
 
     scale: "none", "standard" (inputs and targets in standard deviations) or "range" (in units of their range).
     """
-    from karenina.metrics._compiled import lasso_paths
+    from karenina.numerics.lasso_kernels import lasso_paths
 
     n, d = x.shape
     k = y.shape[1]

@@ -1,5 +1,6 @@
-"""Arrays as callers give them, checked: what metrics and tasks do first."""
+"""What callers give, checked; each refusal is a ValueError that names the argument and what is wrong with it."""
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -9,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 EXACT = 2**53
 
 
-def as_matrix(value: ArrayLike, argument: str) -> NDArray[np.float64]:
-    """A finite (n, columns) float array, or a ValueError that names the argument and what is wrong with it."""
+def as_matrix(value: ArrayLike, argument: str, *, least: int = 0) -> NDArray[np.float64]:
+    """A finite (n, columns) float array of at least so many rows; a vector becomes one column."""
     try:
         array = np.asarray(value)
     except ValueError as error:  # a ragged list
@@ -24,6 +25,8 @@ def as_matrix(value: ArrayLike, argument: str) -> NDArray[np.float64]:
         raise ValueError(f"{argument} must be numbers, got dtype {array.dtype}")
     if array.shape[1] == 0:
         raise ValueError(f"{argument} has shape {array.shape}: no columns")
+    if len(array) < least:
+        raise ValueError(f"{argument} has {len(array)} rows (shape {array.shape}), at least {least} are needed")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         _refuse(argument, array, np.ma.getmaskarray(value).reshape(array.shape), "; it is masked: leave such rows out")
     if array.dtype.kind in "iu" and not exact(array):
@@ -43,3 +46,27 @@ def exact(integers: NDArray[Any]) -> bool:
 def _refuse(argument: str, array: NDArray[Any], bad: NDArray[np.bool_], why: str = "") -> NoReturn:
     row, column = np.argwhere(bad)[0]
     raise ValueError(f"{argument} of shape {array.shape} has {array[row, column]} at row {row}, column {column}{why}")
+
+
+def pair(codes: ArrayLike, factors: ArrayLike, prefix: str = "") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Codes (n, d) and factors (n, k) of equally many rows."""
+    z, v = as_matrix(codes, f"{prefix}codes"), as_matrix(factors, f"{prefix}factors")
+    if len(z) != len(v):
+        raise ValueError(
+            f"{prefix}codes has {len(z)} rows (shape {z.shape}) and {prefix}factors {len(v)} (shape {v.shape})"
+        )
+    return z, v
+
+
+def flags(value: bool | Sequence[bool] | None, default: NDArray[np.bool_], argument: str) -> NDArray[np.bool_]:
+    """One bool per column from one for all, one each, or None for the default (columns,)."""
+    given = default if value is None else np.asarray(value)
+    if given.dtype != bool or given.shape not in [(), default.shape]:
+        raise ValueError(f"{argument} must be True, False or {len(default)} of them, got {value!r}")
+    return np.broadcast_to(given, default.shape).copy()
+
+
+def positive_integer(value: int, argument: str) -> int:
+    if isinstance(value, bool) or value != int(value) or value < 1:
+        raise ValueError(f"{argument} must be an integer of at least 1, got {value!r}")
+    return int(value)

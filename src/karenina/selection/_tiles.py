@@ -47,6 +47,28 @@ class Work(Protocol):
     def __call__(self, tile: Tile) -> Any: ...
 
 
+@dataclass(frozen=True)
+class Workers:
+    """Who computes; results do not depend on it.
+
+    Parameters
+    ----------
+    processes : int
+        Of this computer; 1: none besides this one.
+    ray : str
+        Address of a Ray cluster ("auto", "local" or host:port).
+    progress : (tiles done, tiles in all) -> None
+    """
+
+    processes: int = 1
+    ray: str | None = None
+    progress: Callable[[int, int], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise ValueError(f"workers must be at least 1; got {self.processes}")
+
+
 def tile_size(n: int, latents: int) -> int:
     return int(np.clip(_PANEL_BYTES // (8 * n * latents), 2, 512))
 
@@ -99,29 +121,18 @@ def _random_blocks(pool: Ints, partners: int, rng: np.random.Generator, size: in
     return tiles
 
 
-def run(
-    work: Work,
-    tiles: list[Tile],
-    workers: int = 1,
-    ray: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Iterator[Any]:
-    """work(tile) of each tile, in the order of the tiles.
-
-    workers: processes of this machine, 1 for none besides this one. ray: the address of a Ray cluster ("auto", "local"
-    or host:port). progress: called with (tiles done, tiles in all).
-    """
-    if workers < 1:
-        raise ValueError(f"workers must be at least 1; got {workers}")
-    if ray is not None:
-        results = _on_ray(work, tiles, ray)
-    elif workers > 1 and len(tiles) > 1:
-        results = _in_processes(work, tiles, min(workers, len(tiles)))
+def run(work: Work, tiles: list[Tile], workers: int | Workers = 1) -> Iterator[Any]:
+    """work(tile) of each tile, in the order of the tiles."""
+    who = workers if isinstance(workers, Workers) else Workers(workers)
+    if who.ray is not None:
+        results = _on_ray(work, tiles, who.ray)
+    elif who.processes > 1 and len(tiles) > 1:
+        results = _in_processes(work, tiles, min(who.processes, len(tiles)))
     else:
         results = map(work, tiles)
     for done, result in enumerate(results, 1):
-        if progress is not None:
-            progress(done, len(tiles))
+        if who.progress is not None:
+            who.progress(done, len(tiles))
         yield result
 
 

@@ -16,12 +16,13 @@ _LEAST_EIGENVALUE = 0.12
 
 @dataclass(frozen=True)
 class Panel:
-    """Prepared codes of some models, stacked: z (K, n), latents of the m-th in rows start[m]:start[m + 1].
+    """Prepared codes of some models, stacked: z (K, n), latents of models[m] in rows start[m]:start[m + 1].
 
     z is in single precision where that is harmless. scale (K,): the standard deviation that each latent had; 0 for a
     constant one, whose row is 0.
     """
 
+    models: Ints
     z: Floats | NDArray[np.float32]
     scale: Floats
     start: Ints
@@ -41,6 +42,11 @@ class Blocks:
     sums_b: Floats
     sizes: Ints
 
+    def turned(self) -> "Blocks":
+        """The same with the panels exchanged."""
+        cross = np.ascontiguousarray(self.cross.transpose(0, 2, 1))
+        return Blocks(cross, self.grams_b, self.grams_a, self.sums_b, self.sums_a, self.sizes)
+
 
 def panel(
     codes: Codes, models: Ints, *, ranks: bool = False, keep: list[Bools] | None = None, exact: bool = False
@@ -58,7 +64,7 @@ def panel(
 
 
 def _panel(codes: Codes, models: Ints, start: Ints, ranks: bool, keep: list[Bools] | None, dtype: type) -> Panel:
-    from karenina.selection._columns import standardise, standardised_ranks
+    from karenina.numerics.column_kernels import standardise, standardised_ranks
 
     z = np.empty((start[-1], codes.n), dtype)
     scale = np.empty(start[-1])
@@ -72,7 +78,7 @@ def _panel(codes: Codes, models: Ints, start: Ints, ranks: bool, keep: list[Bool
             standardise(values, z[own], scale[own])
         if keep is not None:
             z[own][~keep[model]] = 0.0
-    return Panel(z, scale, start)
+    return Panel(models, z, scale, start)
 
 
 def fold_edges(n: int, folds: int) -> Ints:

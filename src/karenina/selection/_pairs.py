@@ -1,0 +1,148 @@
+"""Similarity and UDR of many pairs of models, from their moments alone; compiled by numba.
+
+Importing this module imports numba; the rest of the package does so only when a score is asked for. A source model with
+L_s latents predicts a target with L_t.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karenina.numerics.compile import njit
+from karenina.numerics.lasso_kernels import cross_validate, lassos, multitask
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+# The penalties of cross-validation: as many, and down to this part of the largest, as in scikit-learn.
+_ALPHAS, _SPAN = 100, 1e-3
+
+
+@njit(cache=True)
+def udr_value(R: Floats, target: Bools, source: Bools, filtered: bool) -> float:
+    """Equation 2 of a similarity matrix R (L_t, L_s) >= 0; 0 when either model has no informative latent.
+
+    No term counts for more than 1, a latent with a perfect match; so neither does their mean. Lasso weights "roughly
+    lie in [-1, 1]" (A.5), where (max R)^2 / sum R <= max R <= 1; those of nearly collinear latents do not.
+    filtered: the released variant. Uninformative rows and columns are left out of the maxima and sums too, and the two
+    directions are averaged before they are added.
+    """
+    A, B = R.shape
+    d_a, d_b = target.sum(), source.sum()
+    if d_a == 0 or d_b == 0:
+        return 0.0
+    over_a = 0.0
+    for a in range(A):
+        if target[a]:
+            top, total = 0.0, 0.0
+            for b in range(B):
+                if source[b] or not filtered:
+                    top = max(top, R[a, b])
+                    total += R[a, b]
+            if total > 0.0:
+                over_a += min(top * top / total, 1.0)
+    over_b = 0.0
+    for b in range(B):
+        if source[b]:
+            top, total = 0.0, 0.0
+            for a in range(A):
+                if target[a] or not filtered:
+                    top = max(top, R[a, b])
+                    total += R[a, b]
+            if total > 0.0:
+                over_b += min(top * top / total, 1.0)
+    if filtered:
+        return 0.5 * (over_a / d_a + over_b / d_b)
+    return (over_a + over_b) / (d_a + d_b)
+
+
+@njit(cache=True)
+def _part(matrix: Floats, i: int, rows: int, j: int, cols: int, scale: float) -> Floats:
+    out = np.empty((rows, cols))
+    for a in range(rows):
+        for b in range(cols):
+            out[a, b] = scale * matrix[i + a, j + b]
+    return out
+
+
+@njit(cache=True)
+def _targets_of(cross: Floats, i: int, L: int, start: Ints, targets: Ints, n: int) -> Floats:
+    """Moments (L, latents of these targets) of the L source latents from i on."""
+    width = 0
+    for t in targets:
+        width += start[t + 1] - start[t]
+    out = np.empty((L, width))
+    column = 0
+    for t in targets:
+        size = start[t + 1] - start[t]
+        out[:, column : column + size] = _part(cross, i, L, start[t], size, 1.0 / n)
+        column += size
+    return out
+
+
+@njit(cache=True)
+def score_pairs(
+    method: int,
+    grams: Floats,
+    crosses: Floats,
+    source_sums: Floats,
+    target_sums: Floats,
+    sizes: Ints,
+    source_start: Ints,
+    target_start: Ints,
+    source_informative: Bools,
+    target_informative: Bools,
+    sources: Ints,
+    targets: Ints,
+    alpha: float,
+    filtered: bool,
+    scores: Floats,
+    matrices: Floats,
+) -> int:
+    """UDR of each pair (targets[p], sources[p]) into `scores` (P,), and |R| into `matrices` (P, L_t, L_s) unless empty.
+
+    method 0: correlations, 1: a lasso per target, 2: multi-task lasso, 3: multi-task lasso by cross-validation. grams
+    (F, S, L, L) holds the sources' raw second moments, crosses (F, K_s, K_t) those of every source latent with every
+    target latent; F is 1 but for method 3. Pairs come sorted by source. Latents of model m are
+    start[m]:start[m + 1]. Returns how many fits did not converge.
+    """
+    unsolved = 0
+    F = len(sizes)
+    n = sizes.sum()
+    shared = np.empty((0, 0))
+    column = 0
+    for p in range(len(scores)):
+        s, t = sources[p], targets[p]
+        i, k = source_start[s], target_start[t]
+        L, T = source_start[s + 1] - i, target_start[t + 1] - k
+        converged = True
+        if method == 0:
+            W = _part(crosses[0], i, L, k, T, 1.0 / n)
+        elif method == 1:
+            if p == 0 or sources[p - 1] != s:  # one fit for all targets of a source
+                G = _part(grams[0, s], 0, L, 0, L, 1.0 / n)
+                C = _targets_of(crosses[0], i, L, target_start, targets[p : np.searchsorted(sources, s, "right")], n)
+                shared, converged = lassos(G, C, alpha)
+                column = 0
+            W = _part(shared, 0, L, column, T, 1.0)
+            column += T
+        elif method == 2:
+            G = _part(grams[0, s], 0, L, 0, L, 1.0 / n)
+            W, converged = multitask(G, _part(crosses[0], i, L, k, T, 1.0 / n), alpha)
+        else:
+            fold_grams, fold_crosses = np.empty((F, L, L)), np.empty((F, L, T))
+            for f in range(F):
+                fold_grams[f] = _part(grams[f, s], 0, L, 0, L, 1.0)
+                fold_crosses[f] = _part(crosses[f], i, L, k, T, 1.0)
+            u, v = _part(source_sums, 0, F, i, L, 1.0), _part(target_sums, 0, F, k, T, 1.0)
+            W = np.zeros((L, T))
+            converged = cross_validate(fold_grams, fold_crosses, u, v, sizes, _ALPHAS, _SPAN, W)[1]
+        unsolved += not converged
+        R = np.empty((T, L))
+        for a in range(T):
+            for b in range(L):
+                R[a, b] = abs(W[b, a])
+                if len(matrices):
+                    matrices[p, a, b] = R[a, b]
+        scores[p] = udr_value(R, target_informative[k : k + T], source_informative[i : i + L], filtered)
+    return unsolved
