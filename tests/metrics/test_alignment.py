@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karenina.metrics.alignment import _criterion, _importance, _shares, _turned, aligned_dci
-from karenina.metrics.dci import dci_from_importance
+from karenina.metrics.dci import Trees, dci_from_importance
 
 
 def uniform(n=3000, k=4, seed=0):
@@ -58,7 +58,7 @@ def test_duplicated_rotated_codes_lose_their_copies():
 def test_rotated_angles_with_a_forest():
     angles = uniform(2500, 3) * 2 * np.pi
     codes = np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(angles), -1) @ turn(6)
-    result = aligned_dci(codes, angles, model="forest", folds=3)
+    result = aligned_dci(codes, angles, model=Trees("forest", folds=3))
     assert result.plain.disentanglement < 0.5
     assert result.aligned.disentanglement > 0.9
     assert result.aligned.informativeness > result.plain.informativeness
@@ -76,7 +76,7 @@ def test_products_and_noise_are_not_aligned():
     products = np.stack([v[:, i] * v[:, (i + 1) % 4] for i in range(4)], axis=1)
     noise = np.random.default_rng(3).normal(size=(len(v), 6))
     for codes in (products, noise):
-        result = aligned_dci(codes, v, model="forest", folds=3)
+        result = aligned_dci(codes, v, model=Trees("forest", folds=3))
         assert result.aligned.disentanglement < 0.4
         assert result.gain < 0.15
         assert result.found[1] > result.found[0]  # the searched half alone would have believed it

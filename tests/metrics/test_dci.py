@@ -18,11 +18,11 @@ from sklearn.linear_model import LassoCV
 from karenina.metrics import _lasso
 from karenina.metrics._columns import standardised
 from karenina.metrics._ensembles import Sorted, boost, forest
-from karenina.metrics.dci import dci, dci_from_importance
+from karenina.metrics.dci import Lasso, Trees, dci, dci_from_importance
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 MODELS = ("lasso", "forest", "boosted")
-LASSO = {"scale": "range", "alphas": (1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0)}
+LASSO = Lasso(scale="range", alphas=(1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0))
 
 
 def mixed(n=400, seed=0):
@@ -142,7 +142,8 @@ def test_boosting_is_scikit_learns():
     np.testing.assert_allclose(guess, theirs.predict(test), atol=0.03)
     for column, classes in ((v[:, 2], 3), (v[:, 2] > 0, 2)):
         noisy = np.where(np.random.default_rng(2).random(300) < 0.2, 1, column).astype(int)
-        ours, exact = (dci(codes, noisy, model="boosted", backend=b, continuous=False) for b in ("fast", "sklearn"))
+        models = (Trees("boosted", backend=backend) for backend in ("fast", "sklearn"))
+        ours, exact = (dci(codes, noisy, model=model, continuous=False) for model in models)
         assert len(np.unique(noisy)) == classes
         np.testing.assert_allclose(ours.importance, exact.importance, atol=0.01)
         assert ours.informativeness == pytest.approx(exact.informativeness, abs=0.02)
@@ -272,8 +273,7 @@ def test_reference(case):
     result = dci(
         codes["codes_train"][:1000],
         factors["factors_train"][:1000],
-        test_codes=codes["codes_test"][:1000],
-        test_factors=factors["factors_test"][:1000],
+        test=(codes["codes_test"][:1000], factors["factors_test"][:1000]),
         model="boosted",
         continuous=False,
         completeness="weighted",
@@ -293,14 +293,14 @@ def table_one(n):
 @pytest.mark.parametrize(("row", "printed"), list(enumerate([(0.98, 1.0, 0.6), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)])))
 def test_table_one_lasso(row, printed):
     codes, angles = list(table_one(20_000))[row]
-    result = dci(codes, angles, continuous=True, guess_error=1 / 12, **LASSO)
+    result = dci(codes, angles, model=LASSO, continuous=True, guess_error=1 / 12)
     assert (result.disentanglement, result.completeness, result.informativeness) == pytest.approx(printed, abs=0.06)
 
 
 @pytest.mark.parametrize(("row", "printed"), list(enumerate([(1.0, 0.7, 1.0), (1.0, 0.7, 1.0), (1.0, 0.4, 1.0)])))
 def test_table_one_forest(row, printed):
     codes, angles = list(table_one(4_000))[row]
-    result = dci(codes, angles, model="forest", continuous=True, guess_error=1 / 12, folds=3)
+    result = dci(codes, angles, model=Trees("forest", folds=3), continuous=True, guess_error=1 / 12)
     assert (result.disentanglement, result.completeness, result.informativeness) == pytest.approx(printed, abs=0.06)
 
 
@@ -337,7 +337,7 @@ def test_same_seed_same_result(model):
 
 def test_measures_of_informativeness():
     codes, v = mixed(1000)
-    assert dci(codes, v, model="forest", folds=3).details["measures"] == ("explicitness", "explicitness", "accuracy")
+    assert dci(codes, v, model=Trees(folds=3)).details["measures"] == ("explicitness", "explicitness", "accuracy")
     noisy = dci(codes, v, informativeness="nrmse")
     assert noisy.per_factor_informativeness[0] == pytest.approx(0.05 * np.sqrt(12), abs=0.03)
     mse = 0.05**2
@@ -352,13 +352,13 @@ def test_classes_that_one_side_lacks(model):
     rng = np.random.default_rng(0)
     v = rng.integers(4, size=(120, 2))
     held = rng.integers(6, size=(60, 2))
-    result = dci(v, v, test_codes=held, test_factors=held, model=model)
+    result = dci(v, v, test=(held, held), model=model)
     assert np.isfinite(result.informativeness)
     if model != "lasso":
         assert result.informativeness == 1.0
     single = np.column_stack([v[:, 0], np.zeros(120)])
     with pytest.warns(UserWarning, match="factor 1"):
-        result = dci(v, single, test_codes=held, test_factors=held, model=model)
+        result = dci(v, single, test=(held, held), model=model)
     assert np.isfinite([result.disentanglement, result.completeness]).all()
 
 
@@ -384,19 +384,25 @@ def test_bad_inputs():
         ({"completeness": "max"}, "completeness"),
         ({"informativeness": "r2"}, "informativeness"),
         ({"informativeness": "accuracy"}, "lasso predicts numbers"),
-        ({"backend": "gpu"}, "backend"),
-        ({"scale": "log"}, "scale"),
-        ({"folds": 1}, "folds"),
-        ({"depths": (0, 2)}, "depths"),
-        ({"max_features": 0}, "max_features"),
-        ({"alphas": (-1.0,)}, "alphas"),
+        ({"model": Lasso(alphas=(-1.0,))}, "alphas"),
         ({"test_fraction": 1.5}, "test_fraction"),
         ({"rows": 5}, "rows is 5"),
-        ({"test_codes": codes}, "both test_codes"),
-        ({"test_codes": codes[:, :2], "test_factors": v}, "test_codes has shape"),
+        ({"test": codes}, "test must be a tuple of codes"),
+        ({"test": (codes[:, :2], v)}, "test has shapes"),
     ):
         with pytest.raises(ValueError, match=message):
             dci(codes, v, **arguments)
+    for model, arguments, message in (
+        (Trees, {"kind": "bushes"}, "kind"),
+        (Trees, {"backend": "gpu"}, "backend"),
+        (Trees, {"folds": 1}, "folds"),
+        (Trees, {"depths": (0, 2)}, "depths"),
+        (Trees, {"max_features": 0}, "max_features"),
+        (Lasso, {"scale": "log"}, "scale"),
+        (Lasso, {"folds": 1}, "folds"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model(**arguments)
     with pytest.raises(ValueError, match="row 3, column 1"):
         dci(np.where(np.arange(200).reshape(50, 4) == 13, np.nan, codes), v)
     with pytest.raises(ValueError, match="at least 6"):

@@ -44,7 +44,7 @@ def test_study_continuous(case):
 def test_study_labels(case):
     (codes, factors, test_codes, test_factors), published = load(case)
     expected = published["sap_discrete"]["result"]
-    tests = {"test_codes": test_codes, "test_factors": test_factors}
+    tests = {"test": (test_codes, test_factors)}
     found = sap(codes, factors, standardise=False, c=0.01, **tests)
     assert found.value == sap(codes, factors, standardise=False, penalty=100, **tests).value
     assert found.value == pytest.approx(expected["SAP_score"], abs=1e-3)
@@ -75,7 +75,7 @@ def test_r2_is_that_of_linear_regression():
 
 @pytest.mark.parametrize("classes", [2, 3, 9])
 @pytest.mark.parametrize("c", [0.001, 0.01, 1.0])
-def test_machines_are_those_of_liblinear(classes, c):
+def test_linear_svms_are_those_of_liblinear(classes, c):
     rng = np.random.default_rng(classes)
     label = rng.choice(classes, p=np.arange(1, classes + 1) / (classes * (classes + 1) / 2), size=500)
     codes = np.column_stack([label + rng.normal(size=500), 5.0 * label + 3, rng.normal(size=500), label == 1])
@@ -127,7 +127,7 @@ def test_trees_do_not_split_between_rounding_errors():
 
 def test_tree_scores_unseen_rows_in_balance():
     codes, factors = some(n=2000)
-    found = sap(codes[:1000], factors[:1000], classifier="tree", test_codes=codes[1000:], test_factors=factors[1000:])
+    found = sap(codes[:1000], factors[:1000], classifier="tree", test=(codes[1000:], factors[1000:]))
     for f in range(2):
         for j in range(3):
             fits = [
@@ -172,11 +172,9 @@ def test_classes_of_one_side_only(classifier):
     codes, factors = some(n=900)
     shared = factors[:, 0] < 3
     late = np.concatenate([np.flatnonzero(shared)[:300], np.flatnonzero(~shared)])
-    one = sap(codes[late], factors[late], classifier=classifier, test_codes=codes[shared], test_factors=factors[shared])
+    one = sap(codes[late], factors[late], classifier=classifier, test=(codes[shared], factors[shared]))
     early = np.flatnonzero(shared)[:300]
-    two = sap(
-        codes[early], factors[early], classifier=classifier, test_codes=codes[shared], test_factors=factors[shared]
-    )
+    two = sap(codes[early], factors[early], classifier=classifier, test=(codes[shared], factors[shared]))
     assert one.matrix[0] == pytest.approx(two.matrix[0], abs=0.1)
     few = sap(codes[:30], np.arange(30) % 2 * (np.arange(30) > 28), classifier=classifier)
     assert np.isfinite(few.value)
@@ -229,10 +227,10 @@ def test_same_seed_same_result():
         ({"c": 0}, "c is 0, expected a number above 0"),
         ({"rows": 3}, "rows is 3, expected an integer of 6 or more"),
         ({"depth": 0}, "depth >= 1"),
-        ({"test_fraction": 1}, "test_fraction must be"),
-        ({"test_codes": np.zeros((3, 3))}, "both test_codes and test_factors"),
-        ({"test_codes": np.zeros((3, 2)), "test_factors": np.zeros((3, 2))}, r"expected \(m, 3\) and \(m, 2\)"),
-        ({"test_codes": np.full((3, 3), np.nan), "test_factors": np.zeros((3, 2))}, "test_codes of shape"),
+        ({"test_fraction": 1}, "test_fraction is 1, expected a number from 0 to below 1"),
+        ({"test": np.zeros((3, 3))}, "test must be a tuple of codes"),
+        ({"test": (np.zeros((3, 2)), np.zeros((3, 2)))}, r"expected \(m, 3\) and \(m, 2\)"),
+        ({"test": (np.full((3, 3), np.nan), np.zeros((3, 2)))}, "test_codes of shape"),
     ],
 )
 def test_bad_options(arguments, message):
