@@ -1,9 +1,7 @@
-"""DCI: planted importances, scikit-learn as the judge of every model, the reference, the review's table, edges."""
-
-import json
-from pathlib import Path
+"""DCI: planted importances, scikit-learn as the judge, the reference, Table 1 of Carbonneau et al. (2022), edges."""
 
 import numpy as np
+import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +18,6 @@ from karenina.metrics._columns import standardised
 from karenina.metrics._ensembles import Sorted, boost, forest
 from karenina.metrics.dci import Lasso, Trees, dci, dci_from_importance
 
-REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 MODELS = ("lasso", "forest", "boosted")
 LASSO = Lasso(scale="range", alphas=(1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0))
 
@@ -241,13 +238,13 @@ def test_a_forest_cut_off_is_the_forest_grown_to_that_depth():
 
 @pytest.mark.parametrize("model", MODELS)
 def test_identity_duplicates_and_zeros(model):
-    v = np.random.default_rng(0).integers(6, size=(600, 3)).astype(float)
+    v = planted.labels(600, (6, 6, 6))
     identity = dci(v, v, model=model)
     assert identity.disentanglement == pytest.approx(1, abs=0.01)
     assert identity.completeness == pytest.approx(1, abs=0.01)
     assert identity.informativeness == pytest.approx(1, abs=0.01)
     assert identity.matrix.shape == identity.importance.T.shape == (3, 3)
-    double = dci(np.column_stack([v, v]), v, model=model)
+    double = dci(planted.duplicated(v), v, model=model)
     assert double.disentanglement == pytest.approx(1, abs=0.01)
     if model != "lasso":  # which drops the second copy
         assert double.completeness == pytest.approx(1 - np.log(2) / np.log(6), abs=0.08)
@@ -267,13 +264,12 @@ def test_a_dead_first_code_does_not_count(model):
 
 @pytest.mark.parametrize("case", ["identity", "perm_dead_noise", "duplicated", "random"])
 def test_reference(case):
-    factors = np.load(REFERENCE / "factors.npz")
-    codes = np.load(REFERENCE / f"codes_{case}.npz")
-    expected = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]["dci_1000_1000"]["result"]
+    (codes, factors), (test_codes, test_factors) = planted.reference(case)
+    expected = planted.published(case)["dci_1000_1000"]["result"]
     result = dci(
-        codes["codes_train"][:1000],
-        factors["factors_train"][:1000],
-        test=(codes["codes_test"][:1000], factors["factors_test"][:1000]),
+        codes[:1000],
+        factors[:1000],
+        test=(test_codes[:1000], test_factors[:1000]),
         model="boosted",
         continuous=False,
         completeness="weighted",
@@ -283,23 +279,16 @@ def test_reference(case):
     assert result.informativeness == pytest.approx(expected["informativeness_test"], abs=0.02)
 
 
-def table_one(n):
-    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, size=(n, 4))
-    yield np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(n, -1), angles
-    yield np.repeat(angles, 2, axis=1), angles
-    yield np.repeat(angles[:, :2], 4, axis=1), angles[:, :2]
-
-
 @pytest.mark.parametrize(("row", "printed"), list(enumerate([(0.98, 1.0, 0.6), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)])))
 def test_table_one_lasso(row, printed):
-    codes, angles = list(table_one(20_000))[row]
+    codes, angles = list(planted.table_one().values())[row]
     result = dci(codes, angles, model=LASSO, continuous=True, guess_error=1 / 12)
     assert (result.disentanglement, result.completeness, result.informativeness) == pytest.approx(printed, abs=0.06)
 
 
 @pytest.mark.parametrize(("row", "printed"), list(enumerate([(1.0, 0.7, 1.0), (1.0, 0.7, 1.0), (1.0, 0.4, 1.0)])))
 def test_table_one_forest(row, printed):
-    codes, angles = list(table_one(4_000))[row]
+    codes, angles = list(planted.table_one(4_000).values())[row]
     result = dci(codes, angles, model=Trees("forest", folds=3), continuous=True, guess_error=1 / 12)
     assert (result.disentanglement, result.completeness, result.informativeness) == pytest.approx(printed, abs=0.06)
 

@@ -1,9 +1,7 @@
-"""Explicitness: scikit-learn as the judge, the reference, the review's table, invariances and edges."""
-
-import json
-from pathlib import Path
+"""Explicitness: scikit-learn as the judge, the reference, Table 1 of Carbonneau et al. (2022), invariances, edges."""
 
 import numpy as np
+import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +10,6 @@ from sklearn.metrics import roc_auc_score
 
 from karenina.metrics._logistic import Design, multinomial, one_vs_rest
 from karenina.metrics.explicitness import explicitness
-
-REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 
 
 def noisy(n=600, k=2, seed=0, noise=1.0):
@@ -99,33 +95,17 @@ def test_areas_are_scikit_learns():
     )
 
 
-@pytest.mark.parametrize(
-    "case", ["identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros"]
-)
+@pytest.mark.parametrize("case", planted.CASES)
 def test_reference(case):
-    factors = np.load(REFERENCE / "factors.npz")
-    codes = np.load(REFERENCE / f"codes_{case}.npz")
-    expected = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]["modularity_explicitness"]
-    result = explicitness(
-        codes["codes_train"],
-        factors["factors_train"],
-        test=(codes["codes_test"], factors["factors_test"]),
-        classifier="multinomial",
-        balanced=False,
-    )
+    (codes, factors), test = planted.reference(case)
+    expected = planted.published(case)["modularity_explicitness"]
+    result = explicitness(codes, factors, test=test, classifier="multinomial", balanced=False)
     score = expected["result"].get("explicitness_score_test", 0.5)  # the released code fails on constant codes
     assert float(result) == pytest.approx(score, abs=0.001)
 
 
-def table_one():
-    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, size=(20_000, 4))
-    yield np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(angles), -1), angles
-    yield np.repeat(angles, 2, axis=1), angles
-    yield np.repeat(angles[:, :2], 4, axis=1), angles[:, :2]
-
-
-def test_table_one_of_the_review():
-    for codes, angles in table_one():
+def test_table_one():
+    for codes, angles in planted.table_one().values():
         assert float(explicitness(codes, angles, scale="range", rescale=True, test_fraction=0)) == pytest.approx(
             1, abs=0.06
         )

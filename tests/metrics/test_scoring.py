@@ -5,9 +5,9 @@ import json
 import pydoc
 from importlib import import_module
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import numpy as np
+import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +23,6 @@ from karenina.studies.evaluate import evaluate
 
 TREES = {"dci_forest", "dci_boosted"}
 QUICK = [name for name in METRICS if name not in TREES]
-REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 
 
 @pytest.fixture(scope="module")
@@ -350,13 +349,9 @@ def test_order_sign_and_scale_of_codes_do_not_matter(seed):
 
 @pytest.mark.parametrize("case", ["identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random"])
 def test_protocol_locatello_agrees_with_the_released_library(case):
-    arrays = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]
-    with np.load(REFERENCE / "factors.npz") as file:
-        factors, test_factors = file["factors_train"], file["factors_test"]
-    with np.load(REFERENCE / f"codes_{case}.npz") as file:
-        codes, test_codes = file["codes_train"], file["codes_test"]
+    arrays, sampled = planted.published(case), planted.published(case, "sampling")
+    (codes, factors), test = planted.reference(case)
     names = ["z_diff", "z_min_variance", "irs", "sap", "mig", "modularity", "explicitness"]
-    test = test_codes, test_factors
     table = karenina.metrics.score(codes, factors, protocol="locatello", metrics=names, test=test)
     assert table["mig"].value == pytest.approx(arrays["mig"]["result"]["discrete_mig"], abs=1e-9)
     modular = arrays["modularity_explicitness"]["result"]
@@ -364,7 +359,6 @@ def test_protocol_locatello_agrees_with_the_released_library(case):
     assert table["explicitness"].value == pytest.approx(modular["explicitness_score_test"], abs=0.001)
     assert table["irs"].value == pytest.approx(arrays["irs"]["result"]["IRS"], abs=1e-9)
     assert table["sap"].value == pytest.approx(arrays["sap_discrete"]["result"]["SAP_score"], abs=0.001)
-    sampled = json.loads((REFERENCE / "disentanglement_lib_sampling.json").read_text())[case]
     for name, key in [("z_diff", "beta_vae_study_10000_5000"), ("z_min_variance", "factor_vae_study_10000_5000")]:
         if key in sampled:
             assert table[name].value == pytest.approx(sampled[key]["result"]["eval_accuracy"], abs=0.03), name

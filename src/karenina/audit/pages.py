@@ -10,7 +10,6 @@ import pandas as pd
 
 from karenina._files import atomic
 from karenina.audit.experiments import EXPERIMENTS, LARGE
-from karenina.audit.groups import MINE
 from karenina.audit.rules import characteristics, rules, sampling_errors, table_1
 from karenina.audit.running import Audit, ScoreKey
 from karenina.metrics.registry import score_name
@@ -151,7 +150,7 @@ def rules_text() -> str:
 def table_1_text(audit: Audit) -> pd.DataFrame:
     """`table_1` with its index as columns, scores under their names and numbers to two decimals."""
     text = table_1(audit).map(lambda value: "?" if np.isnan(value) else f"{value:.2f}").reset_index()
-    return text.assign(metric=[_metric_text(*key) for key in zip(text.protocol, text.metric, text.property)])
+    return text.assign(metric=[score_name(*pair) for pair in zip(text.metric, text.property)])
 
 
 def characteristics_text(audit: Audit, *, short: bool = False) -> pd.DataFrame:
@@ -159,17 +158,12 @@ def characteristics_text(audit: Audit, *, short: bool = False) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "protocol": key.protocol,
-            "metric": _metric_text(*key),
+            "metric": score_name(key.metric, key.property),
             "property": key.property,
             **{title: cell.short() if short else str(cell) for title, cell in cells.items()},
         }
         for key, cells in characteristics(audit).items()
     )
-
-
-def _metric_text(protocol: str, metric: str, measured: str) -> str:
-    """The metric, with DCI's own name of the part where it is DCI."""
-    return score_name(metric, measured) if protocol != MINE and metric.startswith("dci_") else metric
 
 
 def markdown_table(frame: pd.DataFrame) -> str:

@@ -1,7 +1,7 @@
 """Metrics that hold factors fixed and watch the codes: z_diff, z_min_variance, z_max_variance.
 
-All three draw batches of rows under an intervention on one factor and ask whether that factor can be told from how far
-the codes vary. They need many rows, and do not ask for compactness: a factor may use several codes.
+All three draw batches of rows under an intervention on one factor and ask whether the codes, by how far they vary, name
+that factor. They need many rows, and do not ask for compactness: a factor may use several codes.
 """
 
 import warnings

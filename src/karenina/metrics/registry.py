@@ -199,11 +199,14 @@ def of_function(function: Callable[..., Any]) -> Metric:
     return Metric(measured, "plug-in", str(getattr(function, "property", "")))
 
 
-def score_name(metric: str, measured: str) -> str:
-    """What one score is called where a metric has several: the metric and DCI's own word for the property.
+def score_name(metric: str, measured: str, *, several: bool = False) -> str:
+    """What a score is called: the metric, followed by the part where it is DCI.
 
-    >>> score_name("dci_lasso", "modularity"), score_name("mine", "compactness")
-    ('dci_lasso disentanglement', 'mine compactness')
+    With `several` also by the property where it is not: for metrics of others that measure several.
+
+    >>> score_name("dci_lasso", "modularity"), score_name("mig", "compactness"), score_name("mine", "x", several=True)
+    ('dci_lasso disentanglement', 'mig', 'mine x')
     """
-    own = DCI_PARTS if metric.split("_")[0] == "dci" else {}
-    return f"{metric} {own.get(measured, measured)}".strip()
+    if metric.split("_")[0] == "dci":
+        return f"{metric} {DCI_PARTS.get(measured, measured)}".strip()
+    return f"{metric} {measured}".strip() if several else metric

@@ -124,9 +124,9 @@ def _standardised(train: Rows, test: Rows) -> tuple[Rows, Rows]:
     with np.errstate(over="ignore"):
         size = np.abs(codes).max(axis=0, initial=np.finfo(float).tiny)
         mean = (codes / size).mean(axis=0)
-        spread = (codes / size).std(axis=0)
-        spread[spread == 0] = 1.0
-        return ((codes / size - mean) / spread, train[1]), ((test[0] / size - mean) / spread, test[1])
+        deviation = (codes / size).std(axis=0)
+        deviation[deviation == 0] = 1.0
+        return ((codes / size - mean) / deviation, train[1]), ((test[0] / size - mean) / deviation, test[1])
 
 
 def _accuracy(

@@ -98,10 +98,9 @@ class Table(Mapping[str, Any]):
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Headings and lines of the table as text; columns in which there is nothing are left out."""
-        several = {row.metric for row in self.rows if sum(other.metric == row.metric for other in self.rows) > 1}
         lines = [
             {
-                "metric": score_name(row.metric, row.property) if row.metric in several else row.metric,
+                "metric": score_name(row.metric, row.property),
                 "property": row.property,
                 "family": row.family,
                 "value": _number(row.value),

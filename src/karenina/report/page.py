@@ -290,7 +290,7 @@ def _per_factor(material: Material) -> dict[str, Any]:
     found: dict[str, Any] = {}
     parts = material.frame[material.frame["factor"] != ""]
     for data, part in parts.groupby("data", sort=False):
-        score = [score_name(*pair) for pair in zip(part["metric"], part["property"].fillna(""))]
+        score = [score_name(*pair, several=True) for pair in zip(part["metric"], part["property"].fillna(""))]
         wide = part.assign(score=score).pivot_table(
             index="run", columns=["score", "factor"], values="value", sort=False, dropna=False
         )

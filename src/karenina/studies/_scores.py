@@ -49,7 +49,7 @@ def scores(frame: pd.DataFrame) -> Scores:
     properties = whole.groupby("metric")["property"].nunique()
     several = whole["metric"].isin(properties.index[properties > 1])
     names = whole["metric"].copy()
-    names[several] = [score_name(*pair) for pair in zip(names[several], whole["property"][several])]
+    names[several] = [score_name(*pair, several=True) for pair in zip(names[several], whole["property"][several])]
     run, runs = pd.factorize(whole["run"])
     score, found = pd.factorize(names)
     values = np.full((len(runs), len(found)), np.nan)
