@@ -12,11 +12,9 @@ import time
 import warnings
 
 from karenina.audit import EXPERIMENTS, run
-from karenina.audit.subjects import TREES, audited, parameters
+from karenina.audit.groups import TREES, audited, settings
 from karenina.metrics import METRICS, score
-from karenina.metrics.information import dcimig, jemmig, mig, mig_sup, modularity
 
-ALONE = {"mig": mig, "mig_sup": mig_sup, "jemmig": jemmig, "modularity": modularity, "dcimig": dcimig}
 TIMED = ("mixing", "correlated")
 
 
@@ -29,9 +27,9 @@ def naive(rows: int) -> float:
             for metric in audited():
                 if metric in TREES:
                     continue
-                if METRICS[metric].tables:
+                if METRICS[metric].family == "information":
                     for protocol in ("ours", "quantile"):
-                        ALONE[metric.removesuffix("_weighted")](codes, factors, **(parameters(metric, protocol) or {}))
+                        METRICS[metric].function(codes, factors, **(settings(metric, protocol) or {}))
                 else:
                     score(codes, factors, [metric])
     return time.perf_counter() - started

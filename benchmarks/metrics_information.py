@@ -17,9 +17,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
-from karenina.metrics._histograms import information_tables
 from karenina.metrics._inputs import check
-from karenina.metrics.information import dcimig_of, jemmig_of, mig_of, mig_sup_of, modularity_of
+from karenina.metrics.information import dcimig, jemmig, mig, mig_sup, modularity
 from karenina.metrics.irs import irs
 from karenina.metrics.label_free import mutual_information
 from karenina.metrics.sap import sap
@@ -77,8 +76,8 @@ def naive_information(codes: Array, factors: Array) -> Array:
 
 
 def our_information(codes: Array, factors: Array) -> Array:
-    tables = information_tables(check(codes, factors))
-    return np.array([float(of(tables)) for of in (mig_of, mig_sup_of, jemmig_of, modularity_of, dcimig_of)])
+    inputs = check(codes, factors)
+    return np.array([float(metric(inputs)) for metric in (mig, mig_sup, jemmig, modularity, dcimig)])
 
 
 def naive_irs(codes: Array, factors: Array) -> float:
@@ -121,7 +120,7 @@ def naive_sap_svm(codes: Array, factors: Array) -> float:
 
 def our_sap_svm(codes: Array, factors: Array) -> float:
     z, v, test_z, test_v = _halves(codes, factors)
-    return float(sap(z, v, standardise=False, test_codes=test_z, test_factors=test_v))
+    return float(sap(z, v, standardise=False, test=(test_z, test_v)))
 
 
 def naive_sap_tree(codes: Array, factors: Array) -> float:
@@ -142,7 +141,7 @@ def naive_sap_tree(codes: Array, factors: Array) -> float:
 
 def our_sap_tree(codes: Array, factors: Array) -> float:
     z, v, test_z, test_v = _halves(codes, factors)
-    return float(sap(z, v, classifier="tree", folds=3, test_codes=test_z, test_factors=test_v))
+    return float(sap(z, v, classifier="tree", folds=3, test=(test_z, test_v)))
 
 
 def naive_mutual_information(codes: Array, factors: Array) -> float:

@@ -20,7 +20,7 @@ from sklearn.linear_model import LassoCV, LogisticRegression
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from karenina.metrics.dci import dci, dci_from_importance
+from karenina.metrics.dci import Lasso, Trees, dci, dci_from_importance
 from karenina.metrics.explicitness import explicitness
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
 
@@ -183,7 +183,7 @@ def compare(title, z, v, full):
             together += fast
         order = np.random.default_rng(0).permutation(len(z))
         held, kept = order[: len(z) // 3], order[len(z) // 3 :]
-        tests = {"test_codes": z[held], "test_factors": v[held]}
+        tests = {"test": (z[held], v[held])}
         for name, options in {
             "explicitness": {},
             "  multinomial": {"classifier": "multinomial", "balanced": False},
@@ -221,8 +221,8 @@ def gap(one, two):
 
 
 VOTES = {"batch": 200, "train": 800, "evaluate": 800, "threshold": 0.02**2, "replace": False, "rescale": True}
-TREES = {"depths": (8, 16, 32, 64, 128), "max_features": (0.2, 0.4, 0.8, 1.0)}
-LASSO = {"scale": "range", "alphas": (1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0)}
+FOREST = Trees("forest", depths=(8, 16, 32, 64, 128), max_features=(0.2, 0.4, 0.8, 1.0))
+LASSO = Lasso(scale="range", alphas=(1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0))
 PRINTED = {  # 0.98 is printed as 0.8, which its formula does not give
     "cos, sin": (1, 1, 1, 0.98, 1, 0.6, 1, 0.7, 1, 1),
     "twice": (1, 1, 1, 1, 1, 1, 1, 0.7, 1, 1),
@@ -243,10 +243,10 @@ def table_one(seed=0):
     for (name, printed), (z, v) in zip(PRINTED.items(), cases):
         cells = [float(z_diff(z, v, batch=200, standardise=False, rescale=True))]
         cells += [float(metric(z, v, **VOTES)) for metric in (z_min_variance, z_max_variance)]
-        for model, options in (("lasso", LASSO), ("forest", TREES)):
-            result = dci(z, v, model=model, continuous=True, guess_error=1 / 12, **options)
+        for model in (LASSO, FOREST):
+            result = dci(z, v, model=model, continuous=True, guess_error=1 / 12)
             cells += [result.disentanglement, result.completeness, result.informativeness]
-        cells.append(float(explicitness(z, v, scale="range", rescale=True, in_sample=True)))
+        cells.append(float(explicitness(z, v, scale="range", rescale=True, test_fraction=0)))
         print(f"{name:12}", *(f"{cell:6.3f}" for cell in cells))
         print(f"{'':12}", *(f"{cell:6.2f}" for cell in printed), flush=True)
         worst = max(worst, float(np.abs(np.subtract(cells, printed)).max()))

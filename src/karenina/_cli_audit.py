@@ -41,8 +41,8 @@ def audit(
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from karenina.audit import characteristics, rules, run, table_1, write
-    from karenina.audit.pages import flat
+    from karenina.audit import run, write
+    from karenina.audit.pages import characteristics_text, table_1_text
 
     words = list(dict.fromkeys(mine or []))
     names = [word.partition(":")[2] or word for word in words]
@@ -70,18 +70,14 @@ def audit(
             print("karenina: stopped; the same command resumes it", file=sys.stderr)
             raise typer.Exit(130) from None
     written = write(found, out)
-    screen, cases = console(), table_1(found)
-    answers = characteristics(found)
-    titles = [title for title in rules() if any(cells[title].numbers for cells in answers.values())]
-    for name in dict.fromkeys(row[0] for row in found.rows):
+    screen, cases, answers = console(), table_1_text(found), characteristics_text(found, short=True)
+    answers = answers.loc[:, (answers != "–").any()]
+    for name in dict.fromkeys(key.protocol for key in found.keys):
         if "redundancy" in found.about["experiments"]:
-            own_cases = flat(cases.loc[[name]]).drop(columns="protocol")
             title = f"{name}: modular, not compact (Table 1 of Carbonneau et al., 2022)"
-            _print(screen, title, own_cases.to_numpy(), list(own_cases))
-        lines = [
-            [*row[1:], *(cells[title].short() for title in titles)] for row, cells in answers.items() if row[0] == name
-        ]
-        _print(screen, f"{name}: characteristics (Table 2, and failures)", lines, ["metric", "property", *titles])
+            _print(screen, title, cases[cases.protocol == name].drop(columns="protocol"))
+        title = f"{name}: characteristics (Table 2, and failures)"
+        _print(screen, title, answers[answers.protocol == name].drop(columns="protocol"))
     failed = found.failures()
     for row in failed.drop_duplicates(["protocol", "metric", "note"]).itertuples():
         screen.print(f"no score: {row.metric} in {row.experiment} at {row.value}: {row.note}", highlight=False)
@@ -90,13 +86,12 @@ def audit(
         print(f"wrote {path}")
 
 
-def _print(screen: Any, title: str, lines: Any, headings: list[str]) -> None:
+def _print(screen: Any, title: str, frame: Any) -> None:
     from rich.table import Table
 
-    table = Table(title=title, box=None, pad_edge=False, header_style="bold", title_justify="left")
-    for heading in headings:
-        table.add_column(heading)
-    for line in lines:
+    table = Table(*map(str, frame.columns), title=title, box=None, pad_edge=False, header_style="bold")
+    table.title_justify = "left"
+    for line in frame.to_numpy():
         table.add_row(*line)
     screen.print(table)
     screen.print()

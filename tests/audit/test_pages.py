@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from karenina.audit import markdown, rules, run, write
+from karenina.audit import characteristics, markdown, rules, run, table_1, write
 
 HERE = Path(__file__).parent
 
@@ -98,3 +98,41 @@ def test_the_users_mistakes_are_one_line(words, message, tmp_path):
     assert message in result.stderr
     assert result.stderr.strip().count("\n") == 0
     assert not (tmp_path / "audit").exists()
+
+
+def test_the_results_of_the_documentation_are_written_from_an_audit(tmp_path):
+    audit = run(["mig", "dci_lasso"], protocols=["ours", "carbonneau"], seeds=2, rows=500, out=tmp_path / "out")
+    write(audit, tmp_path / "out")
+    (tmp_path / "pictures").mkdir()
+    page = tmp_path / "audit.md"
+    page.write_text("before\n<!-- audit_page.py -->\nold\n<!-- end of audit_page.py -->\nafter\n")
+    script = HERE.parents[1] / "benchmarks" / "audit_page.py"
+    command = [sys.executable, script, tmp_path / "out", "--page", page]
+    subprocess.run(command, check=True, capture_output=True)
+    text = page.read_text()
+    assert text.startswith("before\n<!-- audit_page.py -->\n2 seeds, 500 rows")
+    assert text.endswith("\n<!-- end of audit_page.py -->\nafter\n")
+    assert "old" not in text.split()
+    for title, rule in rules().items():
+        assert f"- **{title}**: {rule}" in text
+    cell = characteristics(audit)["carbonneau", "dci_lasso", "modularity"]["calibrated"]
+    assert "| dci_lasso disentanglement | modularity |" in text
+    assert f"| {cell} |" in text
+    cases = table_1(audit)
+    for protocol, printed in (("ours", ""), ("carbonneau", " (0.8)")):
+        number = cases.loc[(protocol, "dci_lasso", "modularity"), "cos, sin"]
+        assert f"| {protocol} | dci_lasso disentanglement | modularity | {number:.2f}{printed} |" in text
+    assert "![Ours, failures](pictures/audit-failures.png)" in text
+    assert (tmp_path / "pictures" / "audit-failures.png").exists()
+    subprocess.run(command, check=True, capture_output=True)
+    assert page.read_text() == text
+    missing = subprocess.run([sys.executable, script, tmp_path], check=False, capture_output=True, text=True)
+    assert missing.returncode == 1
+    assert missing.stderr.strip() == f"audit_page.py: {tmp_path} holds no audit"
+
+
+def test_the_page_of_the_documentation_has_the_rules_of_the_program():
+    text = (HERE.parents[1] / "docs" / "audit.md").read_text()
+    assert "<!-- audit_page.py -->" in text
+    header = next(line for line in text.splitlines() if line.startswith("| metric | property |"))
+    assert header.strip("| ").split(" | ")[2:] == list(rules())

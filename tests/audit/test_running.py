@@ -10,7 +10,7 @@ import pytest
 
 import karenina.audit
 from karenina.audit import EXPERIMENTS, characteristics, read, run
-from karenina.audit.subjects import load, subjects, uses_bins
+from karenina.audit.groups import load, metric_groups, uses_bins
 from karenina.metrics import METRICS, score
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -39,7 +39,7 @@ def test_locatello_sees_ten_values_of_each_factor():
 
 def test_quantile_changes_the_bins_and_has_only_metrics_with_tables():
     found = run(protocols=["quantile"], **QUICK)
-    assert set(found.frame.metric) == {name for name, metric in METRICS.items() if metric.tables}
+    assert set(found.frame.metric) == {name for name, metric in METRICS.items() if metric.family == "information"}
     both = run(["mig"], protocols="ours", **QUICK).curve("ours", "mig", "compactness", "noise")["mean"][0.2]
     assert found.curve("quantile", "mig", "compactness", "noise")["mean"][0.2] != pytest.approx(both, abs=1e-4)
 
@@ -63,7 +63,7 @@ def test_metrics_of_ones_own_that_fail_have_a_row_that_says_so():
     assert notes["a_word"] == "returned str, not a number"
     assert notes["sometimes"] == "raised ValueError: codes hardly move"
     assert set(notes.index) == {"raises", "not_a_number", "a_word", "sometimes"}
-    rows = [row for row in found.rows if row[0] == "mine"]
+    rows = [row for row in found.keys if row[0] == "mine"]
     assert ("mine", "best_correlation", "explicitness") in rows
     assert ("mine", "raises", "own") in rows
     means = found.curve("mine", "an_object", "own", "noise")["mean"]
@@ -193,14 +193,14 @@ def test_trees_see_fewer_rows(monkeypatch):
 
 def test_trees_are_only_run_when_asked_for():
     def names(trees):
-        return {metric for group in subjects(None, ["ours"], {}, trees) for metric in group.metrics}
+        return {metric for group in metric_groups(None, ["ours"], {}, trees) for metric in group.metrics}
 
     assert names(True) - names(False) == {"dci_forest", "dci_boosted"}
-    assert {metric for group in subjects(["dci_forest"], ["ours"], {}, False) for metric in group.metrics}
+    assert {metric for group in metric_groups(["dci_forest"], ["ours"], {}, False) for metric in group.metrics}
 
 
 def test_dci_stands_for_all_kinds_of_it():
-    found = {metric for group in subjects(["mig", "dci"], ["ours"], {}, False) for metric in group.metrics}
+    found = {metric for group in metric_groups(["mig", "dci"], ["ours"], {}, False) for metric in group.metrics}
     assert found == {"mig", "dci_lasso", "dci_forest", "dci_boosted", "dci_aligned"}
 
 
@@ -237,7 +237,7 @@ def test_odd_results_have_a_row_each():
         1: lambda codes, factors: 1.0,
     }
     found = run([], protocols=[], mine=odd, **QUICK)
-    assert {row[1:] for row in found.rows} == {
+    assert {row[1:] for row in found.keys} == {
         ("empty", "own"),
         ("huge", "own"),
         ("leaves", "own"),

@@ -1,20 +1,17 @@
 """Alignment: a rotated code is told from an entangled one, and noise cannot be aligned."""
 
 import numpy as np
+import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karenina.metrics.alignment import _criterion, _importance, _shares, _turned, aligned_dci
-from karenina.metrics.dci import dci_from_importance
+from karenina.metrics.dci import Trees, dci_from_importance
 
 
 def uniform(n=3000, k=4, seed=0):
-    return np.random.default_rng(seed).uniform(size=(n, k))
-
-
-def turn(d, seed=0):
-    return np.linalg.qr(np.random.default_rng(seed).normal(size=(d, d)))[0]
+    return planted.uniform(n, k, seed)
 
 
 def test_identity_stays_one():
@@ -29,7 +26,7 @@ def test_identity_stays_one():
 @given(st.integers(0, 1000), st.booleans())
 def test_rotated_codes_are_found_out(seed, whiten):
     v = uniform(seed=seed)
-    result = aligned_dci(v @ turn(4, seed), v, whiten=whiten, seed=seed)
+    result = aligned_dci(v @ planted.rotation(4, seed), v, whiten=whiten, seed=seed)
     assert result.plain.disentanglement < 0.8
     assert result.aligned.disentanglement > 0.97
     assert result.aligned.completeness > 0.97
@@ -49,7 +46,7 @@ def test_any_linear_mixing_with_dead_and_noise_codes():
 
 def test_duplicated_rotated_codes_lose_their_copies():
     v = uniform()
-    codes = v @ turn(4)
+    codes = v @ planted.rotation(4)
     result = aligned_dci(np.column_stack([codes, codes]), v)
     assert result.view.shape == (8, 4)
     assert result.aligned.disentanglement > 0.97
@@ -57,8 +54,8 @@ def test_duplicated_rotated_codes_lose_their_copies():
 
 def test_rotated_angles_with_a_forest():
     angles = uniform(2500, 3) * 2 * np.pi
-    codes = np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(angles), -1) @ turn(6)
-    result = aligned_dci(codes, angles, model="forest", folds=3)
+    codes = np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(angles), -1) @ planted.rotation(6)
+    result = aligned_dci(codes, angles, model=Trees("forest", folds=3))
     assert result.plain.disentanglement < 0.5
     assert result.aligned.disentanglement > 0.9
     assert result.aligned.informativeness > result.plain.informativeness
@@ -67,7 +64,7 @@ def test_rotated_angles_with_a_forest():
 def test_labels_rotated():
     rng = np.random.default_rng(0)
     v = rng.integers(0, [3, 6, 10], size=(3000, 3))
-    codes = ((v - v.mean(axis=0)) / v.std(axis=0)) @ turn(3)
+    codes = planted.rotated(v)
     assert aligned_dci(codes, v).aligned.disentanglement > 0.97
 
 
@@ -76,7 +73,7 @@ def test_products_and_noise_are_not_aligned():
     products = np.stack([v[:, i] * v[:, (i + 1) % 4] for i in range(4)], axis=1)
     noise = np.random.default_rng(3).normal(size=(len(v), 6))
     for codes in (products, noise):
-        result = aligned_dci(codes, v, model="forest", folds=3)
+        result = aligned_dci(codes, v, model=Trees("forest", folds=3))
         assert result.aligned.disentanglement < 0.4
         assert result.gain < 0.15
         assert result.found[1] > result.found[0]  # the searched half alone would have believed it
@@ -112,7 +109,7 @@ def test_shares_of_variance():
 
 def test_view_gives_the_aligned_codes_and_the_seed_fixes_it():
     v = uniform(800)
-    codes = v @ turn(4)
+    codes = v @ planted.rotation(4)
     one, two = aligned_dci(codes, v, seed=3), aligned_dci(codes, v, seed=3)
     np.testing.assert_array_equal(one.view, two.view)
     assert float(one) == float(two)

@@ -1,9 +1,7 @@
-"""DCI: planted importances, scikit-learn as the judge of every model, the reference, the review's table, edges."""
-
-import json
-from pathlib import Path
+"""DCI: planted importances, scikit-learn as the judge, the reference, Table 1 of Carbonneau et al. (2022), edges."""
 
 import numpy as np
+import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,16 +13,15 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LassoCV
 
-from karenina.metrics.dci import dci, dci_from_importance
+from karenina.metrics.dci import Lasso, Trees, dci, dci_from_importance
 from karenina.numerics import lasso
 from karenina.numerics.boosting import Sorted
 from karenina.numerics.boosting import boost as fit_boosted
 from karenina.numerics.columns import standardised
 from karenina.numerics.forests import forest
 
-REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 MODELS = ("lasso", "forest", "boosted")
-LASSO = {"scale": "range", "alphas": (1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0)}
+LASSO = Lasso(scale="range", alphas=(1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0))
 
 
 def mixed(n=400, seed=0):
@@ -149,7 +146,8 @@ def test_boosting_is_scikit_learns():
     np.testing.assert_allclose(guess, theirs.predict(test), atol=0.03)
     for column, classes in ((v[:, 2], 3), (v[:, 2] > 0, 2)):
         noisy = np.where(np.random.default_rng(2).random(300) < 0.2, 1, column).astype(int)
-        ours, exact = (dci(codes, noisy, model="boosted", backend=b, continuous=False) for b in ("fast", "sklearn"))
+        models = (Trees("boosted", backend=backend) for backend in ("fast", "sklearn"))
+        ours, exact = (dci(codes, noisy, model=model, continuous=False) for model in models)
         assert len(np.unique(noisy)) == classes
         np.testing.assert_allclose(ours.importance, exact.importance, atol=0.01)
         assert ours.informativeness == pytest.approx(exact.informativeness, abs=0.02)
@@ -247,13 +245,13 @@ def test_a_forest_cut_off_is_the_forest_grown_to_that_depth():
 
 @pytest.mark.parametrize("model", MODELS)
 def test_identity_duplicates_and_zeros(model):
-    v = np.random.default_rng(0).integers(6, size=(600, 3)).astype(float)
+    v = planted.labels(600, (6, 6, 6))
     identity = dci(v, v, model=model)
     assert identity.disentanglement == pytest.approx(1, abs=0.01)
     assert identity.completeness == pytest.approx(1, abs=0.01)
     assert identity.informativeness == pytest.approx(1, abs=0.01)
     assert identity.matrix.shape == identity.importance.T.shape == (3, 3)
-    double = dci(np.column_stack([v, v]), v, model=model)
+    double = dci(planted.duplicated(v), v, model=model)
     assert double.disentanglement == pytest.approx(1, abs=0.01)
     if model != "lasso":  # which drops the second copy
         assert double.completeness == pytest.approx(1 - np.log(2) / np.log(6), abs=0.08)
@@ -273,14 +271,12 @@ def test_a_dead_first_code_does_not_count(model):
 
 @pytest.mark.parametrize("case", ["identity", "perm_dead_noise", "duplicated", "random"])
 def test_reference(case):
-    factors = np.load(REFERENCE / "factors.npz")
-    codes = np.load(REFERENCE / f"codes_{case}.npz")
-    expected = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]["dci_1000_1000"]["result"]
+    (codes, factors), (test_codes, test_factors) = planted.reference(case)
+    expected = planted.published(case)["dci_1000_1000"]["result"]
     result = dci(
-        codes["codes_train"][:1000],
-        factors["factors_train"][:1000],
-        test_codes=codes["codes_test"][:1000],
-        test_factors=factors["factors_test"][:1000],
+        codes[:1000],
+        factors[:1000],
+        test=(test_codes[:1000], test_factors[:1000]),
         model="boosted",
         continuous=False,
         completeness="weighted",
@@ -290,24 +286,17 @@ def test_reference(case):
     assert result.informativeness == pytest.approx(expected["informativeness_test"], abs=0.02)
 
 
-def table_one(n):
-    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, size=(n, 4))
-    yield np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(n, -1), angles
-    yield np.repeat(angles, 2, axis=1), angles
-    yield np.repeat(angles[:, :2], 4, axis=1), angles[:, :2]
-
-
 @pytest.mark.parametrize(("row", "printed"), list(enumerate([(0.98, 1.0, 0.6), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)])))
 def test_table_one_lasso(row, printed):
-    codes, angles = list(table_one(20_000))[row]
-    result = dci(codes, angles, continuous=True, guess_error=1 / 12, **LASSO)
+    codes, angles = list(planted.table_one().values())[row]
+    result = dci(codes, angles, model=LASSO, continuous=True, guess_error=1 / 12)
     assert (result.disentanglement, result.completeness, result.informativeness) == pytest.approx(printed, abs=0.06)
 
 
 @pytest.mark.parametrize(("row", "printed"), list(enumerate([(1.0, 0.7, 1.0), (1.0, 0.7, 1.0), (1.0, 0.4, 1.0)])))
 def test_table_one_forest(row, printed):
-    codes, angles = list(table_one(4_000))[row]
-    result = dci(codes, angles, model="forest", continuous=True, guess_error=1 / 12, folds=3)
+    codes, angles = list(planted.table_one(4_000).values())[row]
+    result = dci(codes, angles, model=Trees("forest", folds=3), continuous=True, guess_error=1 / 12)
     assert (result.disentanglement, result.completeness, result.informativeness) == pytest.approx(printed, abs=0.06)
 
 
@@ -344,7 +333,7 @@ def test_same_seed_same_result(model):
 
 def test_measures_of_informativeness():
     codes, v = mixed(1000)
-    assert dci(codes, v, model="forest", folds=3).details["measures"] == ("explicitness", "explicitness", "accuracy")
+    assert dci(codes, v, model=Trees(folds=3)).details["measures"] == ("explicitness", "explicitness", "accuracy")
     noisy = dci(codes, v, informativeness="nrmse")
     assert noisy.per_factor_informativeness[0] == pytest.approx(0.05 * np.sqrt(12), abs=0.03)
     mse = 0.05**2
@@ -359,13 +348,13 @@ def test_classes_that_one_side_lacks(model):
     rng = np.random.default_rng(0)
     v = rng.integers(4, size=(120, 2))
     held = rng.integers(6, size=(60, 2))
-    result = dci(v, v, test_codes=held, test_factors=held, model=model)
+    result = dci(v, v, test=(held, held), model=model)
     assert np.isfinite(result.informativeness)
     if model != "lasso":
         assert result.informativeness == 1.0
     single = np.column_stack([v[:, 0], np.zeros(120)])
     with pytest.warns(UserWarning, match="factor 1"):
-        result = dci(v, single, test_codes=held, test_factors=held, model=model)
+        result = dci(v, single, test=(held, held), model=model)
     assert np.isfinite([result.disentanglement, result.completeness]).all()
 
 
@@ -391,19 +380,25 @@ def test_bad_inputs():
         ({"completeness": "max"}, "completeness"),
         ({"informativeness": "r2"}, "informativeness"),
         ({"informativeness": "accuracy"}, "lasso predicts numbers"),
-        ({"backend": "gpu"}, "backend"),
-        ({"scale": "log"}, "scale"),
-        ({"folds": 1}, "folds"),
-        ({"depths": (0, 2)}, "depths"),
-        ({"max_features": 0}, "max_features"),
-        ({"alphas": (-1.0,)}, "alphas"),
+        ({"model": Lasso(alphas=(-1.0,))}, "alphas"),
         ({"test_fraction": 1.5}, "test_fraction"),
         ({"rows": 5}, "rows is 5"),
-        ({"test_codes": codes}, "both test_codes"),
-        ({"test_codes": codes[:, :2], "test_factors": v}, "test_codes has shape"),
+        ({"test": codes}, "test must be a tuple of codes"),
+        ({"test": (codes[:, :2], v)}, "test has shapes"),
     ):
         with pytest.raises(ValueError, match=message):
             dci(codes, v, **arguments)
+    for model, arguments, message in (
+        (Trees, {"kind": "bushes"}, "kind"),
+        (Trees, {"backend": "gpu"}, "backend"),
+        (Trees, {"folds": 1}, "folds"),
+        (Trees, {"depths": (0, 2)}, "depths"),
+        (Trees, {"max_features": 0}, "max_features"),
+        (Lasso, {"scale": "log"}, "scale"),
+        (Lasso, {"folds": 1}, "folds"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model(**arguments)
     with pytest.raises(ValueError, match="row 3, column 1"):
         dci(np.where(np.arange(200).reshape(50, 4) == 13, np.nan, codes), v)
     with pytest.raises(ValueError, match="at least 6"):

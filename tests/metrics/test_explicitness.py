@@ -1,9 +1,7 @@
-"""Explicitness: scikit-learn as the judge, the reference, the review's table, invariances and edges."""
-
-import json
-from pathlib import Path
+"""Explicitness: scikit-learn as the judge, the reference, Table 1 of Carbonneau et al. (2022), invariances, edges."""
 
 import numpy as np
+import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +10,6 @@ from sklearn.metrics import roc_auc_score
 
 from karenina.metrics.explicitness import explicitness
 from karenina.numerics.logistic import Design, multinomial, one_vs_rest
-
-REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 
 
 def noisy(n=600, k=2, seed=0, noise=1.0):
@@ -52,8 +48,7 @@ def test_binary_factors_are_scored_by_scikit_learns_regression():
     mean, deviation = codes.mean(axis=0), codes.std(axis=0)
     model = LogisticRegression(tol=1e-10, max_iter=5000).fit((codes - mean) / deviation, y)
     area = roc_auc_score(truth, model.predict_proba((held - mean) / deviation)[:, 1])
-    tests = {"test_codes": held, "test_factors": truth}
-    found = explicitness(codes, y, classifier="multinomial", balanced=False, **tests)
+    found = explicitness(codes, y, classifier="multinomial", balanced=False, test=(held, truth))
     assert float(found) == pytest.approx(area, abs=1e-9)
 
 
@@ -81,7 +76,7 @@ def test_areas_are_scikit_learns():
     codes = np.round(codes)  # ties
     low, high = codes.min(axis=0), codes.max(axis=0)
     x = (codes - low) / (high - low)
-    result = explicitness(codes, v, scale="range", in_sample=True)
+    result = explicitness(codes, v, scale="range", test_fraction=0)
     expected = []
     for y in v.T:
         p = np.column_stack(
@@ -95,40 +90,23 @@ def test_areas_are_scikit_learns():
         p /= p.sum(axis=1, keepdims=True)
         expected.append(np.mean([roc_auc_score(y == c, p[:, c]) for c in range(5)]))
     np.testing.assert_allclose(result.per_factor, expected, atol=1e-4)
-    assert float(explicitness(codes, v, scale="range", in_sample=True, rescale=True)) == pytest.approx(
+    assert float(explicitness(codes, v, scale="range", test_fraction=0, rescale=True)) == pytest.approx(
         2 * (np.mean(expected) - 0.5), abs=2e-4
     )
 
 
-@pytest.mark.parametrize(
-    "case", ["identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros"]
-)
+@pytest.mark.parametrize("case", planted.CASES)
 def test_reference(case):
-    factors = np.load(REFERENCE / "factors.npz")
-    codes = np.load(REFERENCE / f"codes_{case}.npz")
-    expected = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]["modularity_explicitness"]
-    result = explicitness(
-        codes["codes_train"],
-        factors["factors_train"],
-        test_codes=codes["codes_test"],
-        test_factors=factors["factors_test"],
-        classifier="multinomial",
-        balanced=False,
-    )
+    (codes, factors), test = planted.reference(case)
+    expected = planted.published(case)["modularity_explicitness"]
+    result = explicitness(codes, factors, test=test, classifier="multinomial", balanced=False)
     score = expected["result"].get("explicitness_score_test", 0.5)  # the released code fails on constant codes
     assert float(result) == pytest.approx(score, abs=0.001)
 
 
-def table_one():
-    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, size=(20_000, 4))
-    yield np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(angles), -1), angles
-    yield np.repeat(angles, 2, axis=1), angles
-    yield np.repeat(angles[:, :2], 4, axis=1), angles[:, :2]
-
-
-def test_table_one_of_the_review():
-    for codes, angles in table_one():
-        assert float(explicitness(codes, angles, scale="range", rescale=True, in_sample=True)) == pytest.approx(
+def test_table_one():
+    for codes, angles in planted.table_one().values():
+        assert float(explicitness(codes, angles, scale="range", rescale=True, test_fraction=0)) == pytest.approx(
             1, abs=0.06
         )
 
@@ -169,10 +147,10 @@ def test_edges(classifier):
     assert explicitness(codes[:, :1], v[:, 0], classifier=classifier).per_factor.shape == (1,)
     assert float(explicitness(codes, v + 0.5, classifier=classifier, factor_bins=3)) > 0.6
     test_codes, test_factors = noisy(100, seed=1)
-    shifted = explicitness(codes, v, test_codes=test_codes, test_factors=test_factors + 2, classifier=classifier)
+    shifted = explicitness(codes, v, test=(test_codes, test_factors + 2), classifier=classifier)
     assert [list(classes) for classes, _ in shifted.details["auc"]] == [[2, 3, 4]] * 2
     with pytest.warns(UserWarning, match="no explicitness of factor 0, factor 1: fewer than two"):
-        alone = explicitness(codes, v, test_codes=test_codes, test_factors=test_factors + 50, classifier=classifier)
+        alone = explicitness(codes, v, test=(test_codes, test_factors + 50), classifier=classifier)
     assert np.isnan(float(alone))
     with pytest.warns(UserWarning, match="no explicitness of factor 1: fewer than two"):
         partly = explicitness(codes, np.column_stack([v, np.arange(200)])[:, [0, 2]], classifier=classifier)
@@ -187,9 +165,9 @@ def test_bad_inputs():
     for arguments, message in (
         ({"classifier": "svm"}, "classifier"),
         ({"scale": "log"}, "scale"),
-        ({"in_sample": True, "test_codes": codes, "test_factors": v}, "in_sample"),
-        ({"test_factors": v}, "both test_codes"),
-        ({"test_codes": codes[:3], "test_factors": v}, "test_codes has shape"),
+        ({"test_fraction": 0, "test": (codes, v)}, "test_fraction=0 scores the training rows"),
+        ({"test": v}, "test must be a tuple of codes"),
+        ({"test": (codes[:3], v)}, r"test has shapes \(3, 3\) and \(50, 2\)"),
         ({"rows": 7.5}, "rows is 7.5"),
         ({"factor_bins": 0, "continuous": True}, "bins"),
     ):

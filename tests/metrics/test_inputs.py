@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karenina.metrics._histograms import discretise, factor_labels
 from karenina.metrics._inputs import check, ranks
 from karenina.metrics._result import Result
 from karenina.metrics.dci import dci
+from karenina.numerics.histograms import discretise
 
 CODES = np.arange(12.0).reshape(6, 2)
 FACTORS = np.arange(6) % 3
@@ -51,7 +51,7 @@ def test_masked_test_rows_are_refused():
         (CODES, np.ma.masked_equal(FACTORS, 1)),
     ):
         with pytest.raises(ValueError, match="test_.* it is masked"):
-            dci(CODES, FACTORS, test_codes=test_codes, test_factors=test_factors)
+            dci(CODES, FACTORS, test=(test_codes, test_factors))
 
 
 def test_bad_declarations():
@@ -68,8 +68,8 @@ def test_constant_factor_is_dropped_by_name():
     assert inputs.names == ("shape", "angle")
     assert inputs.kept.tolist() == [0, 2]
     assert inputs.continuous.tolist() == [False, True]
-    np.testing.assert_array_equal(inputs.spread(np.array([1.0, 2.0])), [1.0, np.nan, 2.0])
-    assert inputs.spread(np.zeros((2, 5))).shape == (3, 5)
+    np.testing.assert_array_equal(inputs.among_given(np.array([1.0, 2.0])), [1.0, np.nan, 2.0])
+    assert inputs.among_given(np.zeros((2, 5))).shape == (3, 5)
 
 
 def test_labels_are_the_callers_own():
@@ -157,5 +157,5 @@ def test_bad_bins(arguments, message):
 def test_factor_labels_bin_the_continuous_ones():
     factors = np.column_stack([np.arange(100) % 50, np.linspace(0, 1, 100)])
     inputs = check(factors, factors)
-    assert factor_labels(inputs, 10).max(axis=0).tolist() == [49, 9]
-    assert factor_labels(inputs, 10, bin_labels=True).max(axis=0).tolist() == [9, 9]
+    assert inputs.binned(10).max(axis=0).tolist() == [49, 9]
+    assert inputs.binned(10, categorical=True).max(axis=0).tolist() == [9, 9]

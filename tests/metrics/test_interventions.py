@@ -1,9 +1,7 @@
-"""Sampling metrics: planted codes, the reference numbers, the review's table, invariances and edges."""
-
-import json
-from pathlib import Path
+"""Sampling metrics: planted codes, reference numbers, Table 1 of Carbonneau et al. (2022), invariances and edges."""
 
 import numpy as np
+import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,24 +12,25 @@ from karenina.metrics._sampling import Simulated, Table
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
 from karenina.metrics.registry import METRICS as REGISTRY
 
-REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 METRICS = (z_diff, z_min_variance, z_max_variance)
 SMALL = {"train": 600, "evaluate": 300}
 VOTES = {"batch": 200, "train": 800, "evaluate": 800, "threshold": 0.02**2, "replace": False, "rescale": True}
 
 
 def grid(n=4000, sizes=(3, 4, 5), seed=0):
-    rng = np.random.default_rng(seed)
-    return np.column_stack([rng.integers(size, size=n) for size in sizes])
+    return planted.labels(n, sizes, seed)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_identity_is_one_and_noise_is_chance(metric):
     v = grid()
     assert float(metric(v, v, **SMALL)) == 1.0
-    noise = np.random.default_rng(1).normal(size=(len(v), 6))
-    assert float(metric(noise, v, **SMALL)) == pytest.approx(1 / 3, abs=0.12)
-    assert float(metric(noise, v, **SMALL, rescale=True)) == pytest.approx(0, abs=0.18)
+    many = grid(n=20_000)
+    codes = planted.noise(many, 6)
+    chance = float(metric(codes, many, train=3000, evaluate=5000))
+    assert chance == pytest.approx(1 / 3, abs=4 * np.sqrt(2) / 3 / np.sqrt(5000))  # four standard errors: 0.027
+    rescaled = float(metric(codes, many, train=3000, evaluate=5000, rescale=True))
+    assert rescaled == pytest.approx((chance - 1 / 3) / (2 / 3), abs=1e-12)
 
 
 @pytest.mark.parametrize("metric", [z_min_variance, z_max_variance])
@@ -48,13 +47,10 @@ def test_votes_name_the_codes(metric):
     assert result.details["votes"]["evaluate"].sum() == 300
 
 
-@pytest.mark.parametrize(
-    "case", ["identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros"]
-)
+@pytest.mark.parametrize("case", planted.CASES)
 def test_reference(case):
-    factors = np.load(REFERENCE / "factors.npz")["factors_train"]
-    codes = np.load(REFERENCE / f"codes_{case}.npz")["codes_train"]
-    expected = json.loads((REFERENCE / "disentanglement_lib_sampling.json").read_text())[case]
+    codes, factors = planted.reference(case)[0]
+    expected = planted.published(case, "sampling")
     for name, run in {
         "beta_vae": lambda: z_diff(codes, factors, standardise=False, per_pair=True),
         "factor_vae": lambda: z_min_variance(codes, factors, threshold=0.05**2),
@@ -65,8 +61,7 @@ def test_reference(case):
 
 
 def test_active_codes_are_counted_right():
-    factors = np.load(REFERENCE / "factors.npz")["factors_train"]
-    codes = np.load(REFERENCE / "codes_perm_dead_noise.npz")["codes_train"]
+    codes, factors = planted.reference("perm_dead_noise")[0]
     assert z_min_variance(codes, factors, threshold=0.05**2, **SMALL).details["active_codes"] == 5
 
 
@@ -81,16 +76,9 @@ def test_the_threshold_is_one_of_variance(metric):
     assert released.details["active_codes"] == 2
 
 
-def table_one():
-    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, size=(20_000, 4))
-    yield np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(angles), -1), angles
-    yield np.repeat(angles, 2, axis=1), angles
-    yield np.repeat(angles[:, :2], 4, axis=1), angles[:, :2]
-
-
-@pytest.mark.parametrize("row", range(3))
-def test_table_one_of_the_review(row):
-    codes, angles = list(table_one())[row]
+@pytest.mark.parametrize("case", ["cos, sin", "twice", "four times"])
+def test_table_one(case):
+    codes, angles = planted.table_one()[case]
     assert float(z_diff(codes, angles, batch=200, standardise=False, rescale=True)) == pytest.approx(1, abs=0.06)
     assert float(z_min_variance(codes, angles, **VOTES)) == pytest.approx(1, abs=0.06)
     assert float(z_max_variance(codes, angles, **VOTES)) == pytest.approx(1, abs=0.06)
@@ -253,7 +241,7 @@ def test_no_two_rows_agree():
     for metric in METRICS:
         with pytest.raises(ValueError, match="no two of the 50 rows agree"):
             metric(v, v, **SMALL)
-    five = grid(n=5, sizes=(10, 10, 10))
+    five = np.arange(5)[:, None] * [1, 3, 7] % 10
     with pytest.raises(ValueError, match="no two of the 5 rows agree .* sampler"):
         z_max_variance(five, five)
     row = karenina.score(five, five, "z_max_variance").rows[0]

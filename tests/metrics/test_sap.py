@@ -1,7 +1,5 @@
-import json
-from pathlib import Path
-
 import numpy as np
+import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,16 +12,6 @@ import karenina
 from karenina.metrics.sap import sap
 from karenina.numerics.one_variable import linear_svm, tree_levels
 
-REFERENCE = Path(__file__).resolve().parents[1] / "reference"
-CASES = ("identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random", "zeros")
-
-
-def load(case):
-    codes, factors = np.load(REFERENCE / f"codes_{case}.npz"), np.load(REFERENCE / "factors.npz")
-    published = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]
-    parts = (codes["codes_train"], factors["factors_train"], codes["codes_test"], factors["factors_test"])
-    return parts, published
-
 
 def some(seed=0, n=600, classes=4):
     rng = np.random.default_rng(seed)
@@ -31,22 +19,21 @@ def some(seed=0, n=600, classes=4):
     return np.column_stack([factors, factors.sum(axis=1)]) + 0.4 * rng.normal(size=(n, 3)), factors
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_study_continuous(case):
-    (codes, factors, _, _), published = load(case)
-    expected = published["sap_continuous"]["result"]
+@pytest.mark.parametrize("case", planted.CASES)
+def test_reference_continuous(case):
+    codes, factors = planted.reference(case)[0]
+    expected = planted.published(case)["sap_continuous"]["result"]
     found = sap(codes, factors, continuous=True)
     assert found.value == pytest.approx(expected["SAP_score"], abs=1e-9)
     np.testing.assert_allclose(found.matrix, np.transpose(expected["score_matrix"]), atol=1e-9)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_study_labels(case):
-    (codes, factors, test_codes, test_factors), published = load(case)
-    expected = published["sap_discrete"]["result"]
-    tests = {"test_codes": test_codes, "test_factors": test_factors}
-    found = sap(codes, factors, standardise=False, c=0.01, **tests)
-    assert found.value == sap(codes, factors, standardise=False, penalty=100, **tests).value
+@pytest.mark.parametrize("case", planted.CASES)
+def test_reference_labels(case):
+    (codes, factors), test = planted.reference(case)
+    expected = planted.published(case)["sap_discrete"]["result"]
+    found = sap(codes, factors, standardise=False, c=0.01, test=test)
+    assert found.value == sap(codes, factors, standardise=False, penalty=100, test=test).value
     assert found.value == pytest.approx(expected["SAP_score"], abs=1e-3)
     if case == "zeros":  # the release scores dead codes by the largest class
         assert (found.matrix == 0).all()
@@ -56,12 +43,9 @@ def test_study_labels(case):
     assert fitted.value == pytest.approx(expected["SAP_score"], abs=0.02)
 
 
-def test_table_one_of_the_review():
-    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, (20_000, 4))
-    circle = np.hstack([np.cos(angles), np.sin(angles)])
-    assert float(sap(circle, angles)) == pytest.approx(0.6, abs=0.06)
-    assert float(sap(np.hstack([angles] * 2), angles)) == pytest.approx(0.0, abs=0.06)
-    assert float(sap(np.hstack([angles[:, :2]] * 4), angles[:, :2])) == pytest.approx(0.0, abs=0.06)
+def test_table_one():
+    found = [float(sap(codes, angles)) for codes, angles in planted.table_one().values()]
+    assert found == pytest.approx([0.6, 0.0, 0.0], abs=0.06)
 
 
 def test_r2_is_that_of_linear_regression():
@@ -75,7 +59,7 @@ def test_r2_is_that_of_linear_regression():
 
 @pytest.mark.parametrize("classes", [2, 3, 9])
 @pytest.mark.parametrize("c", [0.001, 0.01, 1.0])
-def test_machines_are_those_of_liblinear(classes, c):
+def test_linear_svms_are_those_of_liblinear(classes, c):
     rng = np.random.default_rng(classes)
     label = rng.choice(classes, p=np.arange(1, classes + 1) / (classes * (classes + 1) / 2), size=500)
     codes = np.column_stack([label + rng.normal(size=500), 5.0 * label + 3, rng.normal(size=500), label == 1])
@@ -127,7 +111,7 @@ def test_trees_do_not_split_between_rounding_errors():
 
 def test_tree_scores_unseen_rows_in_balance():
     codes, factors = some(n=2000)
-    found = sap(codes[:1000], factors[:1000], classifier="tree", test_codes=codes[1000:], test_factors=factors[1000:])
+    found = sap(codes[:1000], factors[:1000], classifier="tree", test=(codes[1000:], factors[1000:]))
     for f in range(2):
         for j in range(3):
             fits = [
@@ -141,13 +125,12 @@ def test_tree_scores_unseen_rows_in_balance():
 
 @pytest.mark.parametrize("classifier", ["svm", "tree"])
 def test_planted(classifier):
-    rng = np.random.default_rng(0)
-    factors = rng.integers(3, size=(900, 2))
+    factors = planted.labels(900, (3, 3))
     found = sap(factors, factors, classifier=classifier)
     assert found.value > 0.5
-    assert float(sap(np.hstack([factors, factors]), factors, classifier=classifier)) == 0
-    assert float(sap(np.zeros((900, 3)), factors, classifier=classifier)) == 0
-    assert float(sap(rng.normal(size=(900, 2)), factors, classifier=classifier)) < 0.1
+    assert float(sap(planted.duplicated(factors), factors, classifier=classifier)) == 0
+    assert float(sap(planted.constant(factors), factors, classifier=classifier)) == 0
+    assert float(sap(planted.noise(factors), factors, classifier=classifier)) < 0.1
 
 
 def test_mixed_factors():
@@ -172,11 +155,9 @@ def test_classes_of_one_side_only(classifier):
     codes, factors = some(n=900)
     shared = factors[:, 0] < 3
     late = np.concatenate([np.flatnonzero(shared)[:300], np.flatnonzero(~shared)])
-    one = sap(codes[late], factors[late], classifier=classifier, test_codes=codes[shared], test_factors=factors[shared])
+    one = sap(codes[late], factors[late], classifier=classifier, test=(codes[shared], factors[shared]))
     early = np.flatnonzero(shared)[:300]
-    two = sap(
-        codes[early], factors[early], classifier=classifier, test_codes=codes[shared], test_factors=factors[shared]
-    )
+    two = sap(codes[early], factors[early], classifier=classifier, test=(codes[shared], factors[shared]))
     assert one.matrix[0] == pytest.approx(two.matrix[0], abs=0.1)
     few = sap(codes[:30], np.arange(30) % 2 * (np.arange(30) > 28), classifier=classifier)
     assert np.isfinite(few.value)
@@ -229,10 +210,10 @@ def test_same_seed_same_result():
         ({"c": 0}, "c is 0, expected a number above 0"),
         ({"rows": 3}, "rows is 3, expected an integer of 6 or more"),
         ({"depth": 0}, "depth >= 1"),
-        ({"test_fraction": 1}, "test_fraction must be"),
-        ({"test_codes": np.zeros((3, 3))}, "both test_codes and test_factors"),
-        ({"test_codes": np.zeros((3, 2)), "test_factors": np.zeros((3, 2))}, r"expected \(m, 3\) and \(m, 2\)"),
-        ({"test_codes": np.full((3, 3), np.nan), "test_factors": np.zeros((3, 2))}, "test_codes of shape"),
+        ({"test_fraction": 1}, "test_fraction is 1, expected a number from 0 to below 1"),
+        ({"test": np.zeros((3, 3))}, "test must be a tuple of codes"),
+        ({"test": (np.zeros((3, 2)), np.zeros((3, 2)))}, r"expected \(m, 3\) and \(m, 2\)"),
+        ({"test": (np.full((3, 3), np.nan), np.zeros((3, 2)))}, "test_codes of shape"),
     ],
 )
 def test_bad_options(arguments, message):

@@ -1,22 +1,28 @@
 """karenina.score: one table of everything."""
 
+import inspect
 import json
+import pydoc
 from importlib import import_module
-from pathlib import Path
+from importlib.metadata import EntryPoint
 
 import numpy as np
+import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import karenina
-from karenina.metrics import METRICS, dci, scoring
+from karenina import _plugins
+from karenina.metrics import METRICS, Metric, dci, scoring
+from karenina.metrics._inputs import as_matrix
 from karenina.metrics._rows import drawn
 from karenina.metrics.plots import plot_scores
+from karenina.metrics.registry import score_name
+from karenina.studies.evaluate import evaluate
 
 TREES = {"dci_forest", "dci_boosted"}
 QUICK = [name for name in METRICS if name not in TREES]
-REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +37,9 @@ def test_every_metric_alone_gives_what_the_table_says(perfect):
     assert list(table) == QUICK
     for name in QUICK:
         metric = METRICS[name]
-        if metric.tables:
-            public = getattr(karenina.metrics, name.removesuffix("_weighted"))
-        else:
-            public = metric.function()
-        more = {"seed": 0} if metric.random else {}
-        alone = public(perfect[0], **metric.ours) if metric.codes_only else public(*perfect, **more, **metric.ours)
+        more = {"seed": 0} if "seed" in metric.parameters else {}
+        arrays = perfect[:1] if metric.codes_only else perfect
+        alone = metric.function(*arrays, **more, **metric.ours)
         assert float(alone) == pytest.approx(float(table[name]), abs=1e-12), name
 
 
@@ -150,6 +153,108 @@ def test_constant_factors_and_dead_codes_keep_their_places(perfect):
         karenina.score(wide, more, metrics="mig")
 
 
+@pytest.mark.parametrize("protocol", [None, "locatello", "carbonneau"])
+def test_codes_and_factors_are_checked_once(monkeypatch, perfect, protocol):
+    checked = []
+
+    def recorded(value, argument):
+        checked.append(argument)
+        return as_matrix(value, argument)
+
+    for module in ("_inputs", "label_free"):
+        monkeypatch.setattr(import_module(f"karenina.metrics.{module}"), "as_matrix", recorded)
+    names = [name for name in QUICK if METRICS[name].settings(protocol) is not None]
+    karenina.metrics.score(*perfect, names, protocol, repeats=2, test=perfect)
+    assert checked == ["codes", "factors", "test_codes", "test_factors"]
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if not METRICS[name].codes_only])
+def test_the_public_form_of_a_metric_can_be_read_by_help(name):
+    function = METRICS[name].function
+    first, second, *rest = inspect.signature(function).parameters.values()
+    assert (first.name, second.name) == ("codes", "factors")
+    assert {"continuous"} <= {setting.name for setting in rest}
+    assert all(setting.kind in (setting.KEYWORD_ONLY, setting.VAR_KEYWORD) for setting in rest)
+    page = pydoc.render_doc(function, renderer=pydoc.plaintext)
+    assert "Parameters" in page
+    assert ">>> " in page
+    with pytest.raises(TypeError, match="unexpected keyword argument 'bin'"):
+        function([[0.0], [1.0]] * 10, [0, 1] * 10, bin=3)
+
+
+def half_of_mig(codes, factors, seed):
+    return karenina.metrics.mig(codes, factors).value / 2 + 0 * seed
+
+
+half_of_mig.property = "compactness"
+
+
+def fails(codes, factors):
+    raise KeyError("nothing here")
+
+
+@pytest.fixture
+def plug_ins(monkeypatch):
+    """Metrics that another package registers: a function, a `Metric`, one that fails, one that cannot be imported."""
+    there = {
+        "half": half_of_mig,
+        "strict": Metric(karenina.metrics.mig, "information", "compactness", {"bins": 3}, locatello={"bins": 4}),
+        "fails": fails,
+    }
+    points = {name: EntryPoint(name, f"{__name__}:{name}", "karenina.metrics") for name in [*there, "broken"]}
+    monkeypatch.setattr(EntryPoint, "load", lambda point: there.get(point.name) or __import__("no_such_package"))
+    monkeypatch.setattr(_plugins, "found", lambda group: points if group == "metrics" else {})
+
+
+def test_plug_ins_are_known_by_name(plug_ins, perfect, tmp_path, capsys, monkeypatch):
+    from karenina.cli import main
+    from karenina.studies.parsing import parse
+
+    table = karenina.score(*perfect, metrics=["mig", "half", "strict", "fails"], repeats=2)
+    assert table["half"].value == table["mig"].value / 2
+    assert table["strict"].value == float(karenina.metrics.mig(*perfect, bins=3))
+    assert [row.property for row in table.rows] == ["compactness", "compactness", "compactness", ""]
+    assert table.rows[3].note == "raised KeyError: 'nothing here'"
+    assert np.isnan(table.rows[3].value)
+    assert list(karenina.score(*perfect, "strict", "locatello")) == ["strict"]
+    assert "half" not in karenina.score(*perfect, protocol="carbonneau", metrics=None)
+    with pytest.raises(ValueError, match="the protocol locatello has no half"):
+        karenina.score(*perfect, "half", "locatello")
+    with pytest.raises(ValueError, match="no metric 'haf'; there are z_diff, .*half"):
+        karenina.score(*perfect, "haf")
+    with pytest.raises(ValueError, match="the plug-in broken .* cannot be loaded"):
+        karenina.score(*perfect, "broken")
+    plan = parse("data = ['blobs']\nseeds = 1\n[methods.vae]\n[evaluation]\nmetrics = ['mig', 'half']\n")
+    assert plan.evaluation.metrics == ("mig", "half")
+    np.savez(tmp_path / "codes.npz", codes=perfect[0], factors=perfect[1])
+    monkeypatch.setattr("sys.argv", ["karenina", "score", str(tmp_path / "codes.npz"), "--metrics", "half", "--json"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code in (0, None)
+    assert json.loads(capsys.readouterr().out)["scores"][0]["value"] == table["half"].value
+
+
+def test_a_plug_in_metric_of_a_run(plug_ins):
+    run = karenina.train("blobs", "vae", latents=2, steps=2)
+    found = evaluate(run, metrics=["half"], rows=200)
+    assert found.table["half"].value == karenina.metrics.mig(found.codes, found.factors).value / 2
+
+
+def test_the_parts_of_dci_have_their_names_in_every_table(perfect):
+    table = karenina.score(*perfect, metrics=["dci_lasso", "mig"], factor_names=["a", "b", "c"])
+    assert list(table.frame.property) == ["modularity", "compactness", "explicitness", "compactness"]
+    for part in ("dci_lasso disentanglement", "dci_lasso completeness", "dci_lasso informativeness"):
+        assert part in str(table)
+        assert part in table._repr_html_()
+    assert "mig compactness" not in str(table)
+    parts = table.per_factor.groupby("metric").property.unique()
+    assert list(parts["dci_lasso"]) == ["compactness", "explicitness"]
+    assert list(parts["mig"]) == [""]
+    # What older tables say of factors is read as the same score.
+    for old, new in (("completeness", "compactness"), ("informativeness", "explicitness")):
+        assert score_name("dci_lasso", old) == score_name("dci_lasso", new) == f"dci_lasso {old}"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -157,7 +262,7 @@ def test_constant_factors_and_dead_codes_keep_their_places(perfect):
         ({"metrics": []}, "no metric asked for"),
         ({"protocol": "mine"}, "no protocol 'mine'"),
         ({"protocol": "locatello", "metrics": "mig_sup"}, "the protocol locatello has no mig_sup"),
-        ({"repeats": 0}, "repeats must be a whole number"),
+        ({"repeats": 0}, "repeats must be an integer of 1 or more, got 0"),
         ({"factor_names": ["a"]}, "1 factor names for 3 factors"),
         ({"continuous": [True]}, "continuous must be"),
     ],
@@ -244,13 +349,9 @@ def test_order_sign_and_scale_of_codes_do_not_matter(seed):
 
 @pytest.mark.parametrize("case", ["identity", "perm_dead_noise", "rot45_xy", "noisy_0.1", "duplicated", "random"])
 def test_protocol_locatello_agrees_with_the_released_library(case):
-    arrays = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())[case]
-    with np.load(REFERENCE / "factors.npz") as file:
-        factors, test_factors = file["factors_train"], file["factors_test"]
-    with np.load(REFERENCE / f"codes_{case}.npz") as file:
-        codes, test_codes = file["codes_train"], file["codes_test"]
+    arrays, sampled = planted.published(case), planted.published(case, "sampling")
+    (codes, factors), test = planted.reference(case)
     names = ["z_diff", "z_min_variance", "irs", "sap", "mig", "modularity", "explicitness"]
-    test = test_codes, test_factors
     table = karenina.metrics.score(codes, factors, protocol="locatello", metrics=names, test=test)
     assert table["mig"].value == pytest.approx(arrays["mig"]["result"]["discrete_mig"], abs=1e-9)
     modular = arrays["modularity_explicitness"]["result"]
@@ -258,7 +359,6 @@ def test_protocol_locatello_agrees_with_the_released_library(case):
     assert table["explicitness"].value == pytest.approx(modular["explicitness_score_test"], abs=0.001)
     assert table["irs"].value == pytest.approx(arrays["irs"]["result"]["IRS"], abs=1e-9)
     assert table["sap"].value == pytest.approx(arrays["sap_discrete"]["result"]["SAP_score"], abs=0.001)
-    sampled = json.loads((REFERENCE / "disentanglement_lib_sampling.json").read_text())[case]
     for name, key in [("z_diff", "beta_vae_study_10000_5000"), ("z_min_variance", "factor_vae_study_10000_5000")]:
         if key in sampled:
             assert table[name].value == pytest.approx(sampled[key]["result"]["eval_accuracy"], abs=0.03), name

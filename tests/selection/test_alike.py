@@ -3,6 +3,7 @@
 from itertools import permutations
 
 import numpy as np
+import planted
 import pytest
 from scipy.stats import spearmanr
 
@@ -44,7 +45,7 @@ def test_rotation_lowers_mcc_and_not_cka():
     rng = np.random.default_rng(1)
     z = np.linalg.qr(rng.normal(size=(300, 4)) - 0.0)[0]
     z -= z.mean(axis=0)
-    turned = z @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    turned = z @ planted.rotation(4)
     found = alike([z, -z[:, ::-1], turned])
     assert found.mcc[0, 1] == pytest.approx(1)
     assert found.cka[0, 2] == pytest.approx(1)

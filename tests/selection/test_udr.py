@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -186,7 +187,7 @@ def test_independent_low_rotated_below_aligned():
     kl = np.ones((4, 6))
     independent = udr([rng.normal(size=(2000, 6)) for _ in range(4)], kl)
     assert independent.scores.max() < 0.05
-    rotations = [np.linalg.qr(rng.normal(size=(6, 6)))[0] for _ in range(4)]
+    rotations = [planted.rotation(6, seed) for seed in range(4)]
     for options in ({}, {"preset": "dlib"}, {"similarity": "spearman"}):
         aligned = udr([signed_permutation(rng, z) for _ in range(4)], kl, **options)
         rotated = udr([z @ q for q in rotations], kl, **options)

@@ -258,7 +258,7 @@ def test_metrics_with_several_properties_are_several_scores():
     second = frame[frame["metric"] == "dci"].assign(property="compactness", value=2.0)
     parts = frame[frame["metric"] == "mig"].assign(factor="x", value=np.nan)
     table = scores(pd.concat([frame, second, parts]).assign(property=lambda f: f["property"].replace("", "modularity")))
-    assert table.names == ("dci modularity", "mig", "dci compactness")
+    assert table.names == ("dci disentanglement", "mig", "dci completeness")
     assert table.values.tolist() == [[0, 1, 2]] * 6
 
 

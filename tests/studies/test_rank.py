@@ -107,9 +107,7 @@ def test_predictors_of_locatello_are_tested_on_other_images(runs):
     found = evaluate(run, metrics=["sap", "mig"], protocol="locatello", rows=400)
     images, factors = inputs(karenina.load("blobs"), 200, 1)
     given = {"standardise": False, "c": 0.01, "continuous": False}
-    direct = karenina.metrics.sap(
-        found.codes, found.factors, test_codes=run.encode(images)[0], test_factors=factors, **given
-    )
+    direct = karenina.metrics.sap(found.codes, found.factors, test=(run.encode(images)[0], factors), **given)
     assert found.codes.shape == (400, 4)
     assert found.table["sap"].value == direct.value
     assert found.table["sap"].value != karenina.metrics.sap(found.codes, found.factors, **given).value

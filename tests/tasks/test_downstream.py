@@ -1,8 +1,7 @@
-import json
 import warnings
-from pathlib import Path
 
 import numpy as np
+import planted
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
@@ -13,8 +12,6 @@ from karenina.numerics import logistic
 from karenina.numerics.boosting import Binned, boost
 from karenina.tasks import downstream
 
-REFERENCE = Path(__file__).resolve().parents[1] / "reference"
-
 
 def table(n=3000, sizes=(3, 6, 10), noise=0.0, seed=0):
     rng = np.random.default_rng(seed)
@@ -23,17 +20,9 @@ def table(n=3000, sizes=(3, 6, 10), noise=0.0, seed=0):
 
 
 def of_reference(model, sizes, seed=0, columns=slice(None)):
-    factors, codes = np.load(REFERENCE / "factors.npz"), np.load(REFERENCE / "codes_identity.npz")
-    return downstream(
-        codes["codes_train"],
-        factors["factors_train"][:, columns],
-        sizes=sizes,
-        test=1000,
-        models=[model],
-        test_codes=codes["codes_test"],
-        test_factors=factors["factors_test"][:, columns],
-        seed=seed,
-    )
+    (codes, factors), (test_codes, test_factors) = planted.reference("identity")
+    other = {"test": 1000, "test_codes": test_codes, "test_factors": test_factors[:, columns]}
+    return downstream(codes, factors[:, columns], sizes=sizes, models=[model], seed=seed, **other)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +37,7 @@ def of_reference(model, sizes, seed=0, columns=slice(None)):
     ],
 )
 def test_reference_values(model, name, size, seeds):
-    published = json.loads((REFERENCE / "disentanglement_lib_arrays.json").read_text())["identity"][name]["result"]
+    published = planted.published("identity")[name]["result"]
     scores = np.median([of_reference(model, (size,), seed).scores[0, 0] for seed in range(seeds)], axis=0)
     expected = [published[f"{size}:test_accuracy_factor_{j}"] for j in range(5)]
     assert np.abs(scores - expected).max() < 0.03
@@ -57,14 +46,14 @@ def test_reference_values(model, name, size, seeds):
 
 def test_logistic_regression_on_100_rows_is_scikit_learns():
     """Cross-validation chooses between near-equal penalties there, so versions of scikit-learn differ by up to .07."""
-    factors, codes = np.load(REFERENCE / "factors.npz"), np.load(REFERENCE / "codes_identity.npz")
+    (codes, factors), (test_codes, test_factors) = planted.reference("identity")
     scores = of_reference("logistic", (100,), columns=slice(2)).scores[0, 0]
     for j in range(2):
         theirs = LogisticRegressionCV(Cs=10, cv=KFold(5))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            theirs.fit(codes["codes_train"][:100], factors["factors_train"][:100, j])
-        assert scores[j] == theirs.score(codes["codes_test"][:1000], factors["factors_test"][:1000, j])
+            theirs.fit(codes[:100], factors[:100, j])
+        assert scores[j] == theirs.score(test_codes[:1000], test_factors[:1000, j])
 
 
 def test_thresholds_lie_half_way_between_the_values_of_a_node():

@@ -1,20 +1,19 @@
-import json
 import re
 from pathlib import Path
 
 import numpy as np
+import planted
 import pytest
 
 from karenina.tasks import Fairness, fairness, total_variation
 from karenina.tasks.fairness import _excess, _plain
 
-REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 SIZES = (3, 6, 10)
 
 
 def table(n=3000, sizes=SIZES, seed=0):
-    v = np.random.default_rng(seed).integers(sizes, size=(n, len(sizes)))
-    return v.astype(float), v
+    v = planted.labels(n, sizes, seed)
+    return planted.identity(v), v
 
 
 def test_hand_computed_case():
@@ -34,9 +33,8 @@ def test_total_variation_against_its_definition():
 
 
 def test_reference_values():
-    factors = np.load(REFERENCE / "factors.npz")["factors_train"]
-    published = json.loads((REFERENCE / "disentanglement_lib_sampling.json").read_text())
-    expected = published["identity"]["fairness_gbt_500_100"]["result"]
+    factors = planted.reference("identity")[0][1]
+    expected = planted.published("identity", "sampling")["fairness_gbt_500_100"]["result"]
     result = fairness(factors[:3000], factors[:3000], train=500, sampler=lambda rows: rows, per_value=100)
     scores = result.scores()
     assert scores.keys() == expected.keys()

@@ -1,6 +1,6 @@
 """Audit: put any metric, also one's own, through experiments whose right answer is known.
 
-`run` measures, `table_1` and `characteristics` say what came of it, `write` makes pictures and a page of tables.
+`run` measures, `table_1` and `characteristics` tabulate, `write` makes pictures and a page of tables.
 
 >>> found = run(["mig"], protocols=["ours"], experiments=["noise"], seeds=1, rows=5000)
 >>> str(characteristics(found)["ours", "mig", "compactness"]["calibrated"])
@@ -10,13 +10,14 @@
 from karenina.audit.experiments import EXPERIMENTS, Experiment
 from karenina.audit.pages import markdown, plot, write
 from karenina.audit.rules import Cell, characteristics, rules, table_1
-from karenina.audit.running import Audit, read, run
+from karenina.audit.running import Audit, ScoreKey, read, run
 
 __all__ = [
     "EXPERIMENTS",
     "Audit",
     "Cell",
     "Experiment",
+    "ScoreKey",
     "characteristics",
     "markdown",
     "plot",

@@ -21,19 +21,25 @@ Pair = tuple[Floats, Floats]
 Truth = dict[str, float]
 
 FACTORS = 8
-# Sample efficiency is measured on this many times the rows of the other experiments (the review: 100,000 and 20,000).
-FULL = 5
-_ALL_GOOD: Truth = {"modularity": 1.0, "compactness": 1.0, "explicitness": 1.0, "holistic": 1.0}
+# Sample efficiency is measured on this many times the rows of the other experiments (Carbonneau et al.: 100,000 and
+# 20,000).
+LARGE = 5
+_PERFECT: Truth = {"modularity": 1.0, "compactness": 1.0, "explicitness": 1.0, "holistic": 1.0}
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One parameter of a representation, and what becomes of it.
+    """One parameter of a representation, and the right scores at each of its values.
 
-    section: of the review, or "" for our own. values: of the parameter, numbers or names. build(v, value, rng) -> codes
-    and factors from uniform factors v (rows, 8). truth(value): the right scores. neutral: the value that gives the
-    perfect representation, codes equal to factors, if there is one. labels: factors are names, not numbers. nested: the
-    values are shares of one large sample, of FULL times the rows.
+    Attributes
+    ----------
+    section : of Carbonneau et al. (2022), or "" for our own
+    values : of the parameter, numbers or names
+    build : (v, value, rng) -> codes and factors, from uniform factors v (rows, 8)
+    truth : value -> the right score of each property that has one
+    neutral : the value that gives perfect codes, equal to the factors, if there is one
+    categorical : factors are categorical, not continuous
+    nested : the values are shares of one large sample, of LARGE times the rows
     """
 
     name: str
@@ -44,7 +50,7 @@ class Experiment:
     build: Callable[[Floats, float | str, np.random.Generator], Pair]
     truth: Callable[[float | str], Truth]
     neutral: float | str | None = None
-    labels: bool = False
+    categorical: bool = False
     nested: bool = False
 
     def make(self, value: float | str, rows: int = 20_000, seed: int = 0) -> Pair:
@@ -52,7 +58,7 @@ class Experiment:
         if value not in self.values:
             raise ValueError(f"{self.name} has no {self.parameter} {value!r}; it has {self.values}")
         rng = np.random.default_rng(seed)
-        factors = rng.random((FULL * rows if self.nested else rows, FACTORS))
+        factors = rng.random((LARGE * rows if self.nested else rows, FACTORS))
         return self.build(factors, value, rng)
 
 
@@ -65,8 +71,8 @@ def _noise(v: Floats, alpha: float | str, rng: np.random.Generator) -> Pair:
 def _noise_truth(alpha: float | str) -> Truth:
     """Noise takes explicitness alone, until there is nothing left to be modular."""
     if alpha == 0:
-        return dict(_ALL_GOOD)
-    return dict.fromkeys(_ALL_GOOD, 0.0) if alpha == 1 else {"modularity": 1.0, "compactness": 1.0}
+        return dict(_PERFECT)
+    return dict.fromkeys(_PERFECT, 0.0) if alpha == 1 else {"modularity": 1.0, "compactness": 1.0}
 
 
 def _mixing(v: Floats, alpha: float | str, rng: np.random.Generator) -> Pair:
@@ -79,11 +85,11 @@ def _mixing_truth(alpha: float | str) -> Truth:
     """Each code serves two factors, each factor has two codes: 1 - entropy of the weights, as DCI counts it.
 
     The codes tell everything until alpha is 0.5: then R is singular (its rows with signs in turn add up to 0), which
-    the review overlooks.
+    the authors overlook.
     """
     alpha = float(alpha)
     if alpha == 0:
-        return dict(_ALL_GOOD)
+        return dict(_PERFECT)
     entropy = -alpha * math.log(alpha) - (1 - alpha) * math.log(1 - alpha)
     both = 1 - entropy / math.log(FACTORS)
     return {"modularity": both, "compactness": both} | ({"explicitness": 1.0} if alpha < 0.5 else {})
@@ -120,7 +126,7 @@ def _measured(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
 def _samples(v: Floats, share: float | str, rng: np.random.Generator) -> Pair:
     """v R, three quarters of R zero: the first rows of a large sample.
 
-    R is drawn again while a factor is in no code or a code has no factor, of which the review says nothing.
+    R is drawn again while a factor is in no code or a code has no factor, of which the authors say nothing.
     """
     mixing = np.zeros((FACTORS, FACTORS))
     while not mixing.any(axis=0).all() or not mixing.any(axis=1).all():
@@ -154,7 +160,7 @@ def _dead(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
 
 def _dead_mixed(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
     """The same beside codes of which each holds all factors alike: DCI divides entropies by log d, so that what is
-    spread over eight of many codes looks concentrated."""
+    shared by eight of many codes looks concentrated."""
     from scipy.linalg import hadamard
 
     return _dead(v @ hadamard(FACTORS) / FACTORS, count, rng)[0], v
@@ -171,10 +177,10 @@ def _rotated(v: Floats, degrees: float | str, rng: np.random.Generator) -> Pair:
 
 
 def _categories(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
-    """Factors are names in no order; each code has a level for each name."""
-    names = np.floor(int(count) * v)
+    """Factors are categorical; each code has a level for each value, in random order."""
+    values = np.floor(int(count) * v)
     levels = np.stack([rng.permutation(int(count)) for _ in range(FACTORS)], axis=1)
-    return levels[names.astype(int), np.arange(FACTORS)] / int(count), names
+    return levels[values.astype(int), np.arange(FACTORS)] / int(count), values
 
 
 def _correlated(v: Floats, rho: float | str, rng: np.random.Generator) -> Pair:
@@ -190,12 +196,12 @@ def _correlated(v: Floats, rho: float | str, rng: np.random.Generator) -> Pair:
     return factors, factors
 
 
-def _perfect(value: float | str) -> Truth:
-    return dict(_ALL_GOOD)
+def _always_perfect(value: float | str) -> Truth:
+    return dict(_PERFECT)
 
 
 def _explicit(value: float | str) -> Truth:
-    return {"explicitness": 1.0} if value else dict(_ALL_GOOD)
+    return {"explicitness": 1.0} if value else dict(_PERFECT)
 
 
 _ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -223,7 +229,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             _redundancy,
             _redundancy_truth,
         ),
-        Experiment("nonlinear", "5.5", "Codes bent by a tangent", "bend", _ALPHAS, _tangent, _perfect),
+        Experiment("nonlinear", "5.5", "Codes bent by a tangent", "bend", _ALPHAS, _tangent, _always_perfect),
         Experiment(
             "measured",
             "5.6",
@@ -231,7 +237,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "factors measured",
             tuple(range(FACTORS, 0, -1)),
             _measured,
-            _perfect,
+            _always_perfect,
             FACTORS,
         ),
         Experiment(
@@ -253,21 +259,39 @@ EXPERIMENTS: dict[str, Experiment] = {
             _scale,
             lambda value: {"modularity": 1.0, "compactness": 1.0},
         ),
-        Experiment("outlier", "", "A wild entry in each code", "ranges away", (1, 10, 1000), _outlier, _perfect, 1),
-        Experiment("dead", "", "Dead codes", "dead codes added", (0, 4, 16), _dead, _perfect, 0),
+        Experiment(
+            "outlier", "", "A wild entry in each code", "ranges away", (1, 10, 1000), _outlier, _always_perfect, 1
+        ),
+        Experiment("dead", "", "Codes that hardly move", "codes added", (0, 4, 16), _dead, _always_perfect, 0),
         Experiment(
             "dead_mixed",
             "",
-            "Dead codes beside mixed ones",
-            "dead codes added",
+            "Codes that hardly move beside mixed ones",
+            "codes added",
             (0, 4, 16),
             _dead_mixed,
             lambda value: {"modularity": 0.0, "compactness": 0.0, "explicitness": 1.0},
         ),
         Experiment("rotated", "", "Codes turned in pairs", "degrees", (0, 15, 30, 45), _rotated, _explicit, 0),
-        Experiment("categories", "", "Factors are names", "names", (2, 4, 8, 16), _categories, _perfect, labels=True),
         Experiment(
-            "correlated", "", "Correlated factors", "correlation", (0.0, 0.3, 0.6, 0.9), _correlated, _perfect, 0.0
+            "categories",
+            "",
+            "Categorical factors",
+            "values",
+            (2, 4, 8, 16),
+            _categories,
+            _always_perfect,
+            categorical=True,
+        ),
+        Experiment(
+            "correlated",
+            "",
+            "Correlated factors",
+            "correlation",
+            (0.0, 0.3, 0.6, 0.9),
+            _correlated,
+            _always_perfect,
+            0.0,
         ),
     )
 }

@@ -10,14 +10,15 @@ import pandas as pd
 
 from karenina._files import atomic
 from karenina._style import COLOURS
-from karenina.audit.experiments import EXPERIMENTS, FULL
-from karenina.audit.rules import Row, characteristics, rules, sampling_errors, table_1
-from karenina.audit.running import Audit
+from karenina.audit.experiments import EXPERIMENTS, LARGE
+from karenina.audit.rules import characteristics, rules, sampling_errors, table_1
+from karenina.audit.running import Audit, ScoreKey
+from karenina.metrics.registry import score_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-REVIEW = [name for name, experiment in EXPERIMENTS.items() if experiment.section and name != "redundancy"]
+PUBLISHED = [name for name, experiment in EXPERIMENTS.items() if experiment.section and name != "redundancy"]
 FAILURES = [name for name, experiment in EXPERIMENTS.items() if not experiment.section]
 PROPERTIES = ("modularity", "compactness", "explicitness", "holistic")
 _FIGURES = {"noise": "4", "mixing": "5", "nonlinear": "7", "measured": "8", "samples": "9"}
@@ -32,7 +33,7 @@ def write(audit: Audit, folder: str | os.PathLike[str]) -> list[Path]:
     made = [folder / "audit.md", folder / "scores.csv"]
     pictures = []
     for protocol in dict.fromkeys(audit.frame.protocol):
-        for kind, names in (("curves", REVIEW), ("failures", FAILURES)):
+        for kind, names in (("curves", PUBLISHED), ("failures", FAILURES)):
             path = folder / f"{kind}-{protocol}.png"
             if plot(audit, protocol, names, path):
                 pictures.append(path)
@@ -47,28 +48,28 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
     """Curves of these experiments under this protocol: a line of panels for each, a column for each property.
 
     Means over seeds, with the standard deviation; the right answer, where there is one, in grey. For "samples" the
-    error against the whole sample, as in the review's figure 9. False when there is nothing to draw.
+    error against the whole sample, as in Figure 9 of Carbonneau et al. (2022). False when there is nothing to draw.
     """
     from karenina._figures import Figure
 
-    rows = [row for row in audit.rows if row[0] == protocol]
+    keys = [key for key in audit.keys if key.protocol == protocol]
     measured = [name for name in names if name in set(audit.frame.experiment)]
-    if not rows or not measured:
+    if not keys or not measured:
         return False
-    found = list(dict.fromkeys(row[2] for row in rows))
+    found = list(dict.fromkeys(key.property for key in keys))
     columns = [p for p in PROPERTIES if p in found] + [p for p in found if p not in PROPERTIES]
-    metrics = list(dict.fromkeys(row[1] for row in rows))
+    metrics = list(dict.fromkeys(key.metric for key in keys))
     style = {
         metric: (COLOURS[i % len(COLOURS)], _LINES[i // len(COLOURS) % len(_LINES)], _MARKS[i % len(_MARKS)])
         for i, metric in enumerate(metrics)
     }
-    legend = 0.22 * max(sum(row[2] == column for row in rows) for column in columns)
+    legend = 0.22 * max(sum(key.property == column for key in keys) for column in columns)
     height = 2.3 * len(measured) + legend + 0.7
     figure = Figure(figsize=(3.1 * len(columns) + 0.5, height), layout="constrained", dpi=110)
     axes = figure.subplots(len(measured), len(columns), squeeze=False)
     for line, name in zip(axes, measured):
         for axis, column in zip(line, columns):
-            _panel(axis, audit, name, column, [row for row in rows if row[2] == column], style)
+            _panel(axis, audit, name, column, [key for key in keys if key.property == column], style)
         line[0].set_ylabel(_title(name), fontsize=8)
     for axis, column in zip(axes[0], columns):
         axis.set_title(column, fontsize=10, fontweight="bold")
@@ -88,30 +89,30 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
 
 def _title(name: str) -> str:
     experiment = EXPERIMENTS[name]
-    figure = f"\n(review, figure {_FIGURES[name]})" if name in _FIGURES else ""
+    figure = f"\n(Carbonneau et al., Figure {_FIGURES[name]})" if name in _FIGURES else ""
     return experiment.title + figure
 
 
 def _panel(
-    axis: "Axes", audit: Audit, name: str, column: str, rows: list[Row], style: dict[str, tuple[str, str, str]]
+    axis: "Axes", audit: Audit, name: str, column: str, keys: list[ScoreKey], style: dict[str, tuple[str, str, str]]
 ) -> None:
     experiment = EXPERIMENTS[name]
     places = np.arange(len(experiment.values))
     truth = [experiment.truth(value).get(column, np.nan) for value in experiment.values]
     axis.plot(places, truth, color="0.75", linewidth=5, solid_capstyle="round", zorder=0)
-    for row in rows:
-        curve = audit.curve(*row, name)
+    for key in keys:
+        curve = audit.curve(*key, name)
         mean, std = curve["mean"].to_numpy(), curve["std"].to_numpy()
         if experiment.nested:
-            mean, std = sampling_errors(audit, row).reindex(list(experiment.values)).to_numpy(), np.zeros(len(places))
-        colour, line, mark = style[row[1]]
+            mean, std = sampling_errors(audit, key).reindex(list(experiment.values)).to_numpy(), np.zeros(len(places))
+        colour, line, mark = style[key.metric]
         axis.errorbar(
             places, mean, np.nan_to_num(std), color=colour, linestyle=line, marker=mark, markersize=3.5, linewidth=1.2,
-            label=row[1],
+            label=key.metric,
         )  # fmt: skip
     labels = [f"{value:g}" if isinstance(value, (int, float)) else value for value in experiment.values]
     if experiment.nested:
-        labels = [f"{round(float(share) * FULL * audit.about['rows']):,}" for share in experiment.values]
+        labels = [f"{round(float(share) * LARGE * audit.about['rows']):,}" for share in experiment.values]
     axis.set_xticks(places, labels, fontsize=7)
     axis.set_xlabel("rows" if experiment.nested else experiment.parameter, fontsize=7)
     axis.set_ylim(-0.03, None if experiment.nested else 1.05)
@@ -128,37 +129,43 @@ def markdown(audit: Audit, pictures: Sequence[str] = ()) -> str:
         "Means over seeds.",
     ]
     if "redundancy" in set(audit.frame.experiment):
-        parts += ["## Modular, not compact (Table 1 of the review)", _markdown_table(flat(table_1(audit)))]
-    parts += ["## Characteristics (Table 2 of the review, and failures)", _markdown_table(characteristics_frame(audit))]
-    parts += ["\n".join(f"- **{title}**: {text}" for title, text in rules().items())]
-    parts += ["✓ the rule holds, ✗ it does not, – it does not apply or was not run, ? a score could not be had."]
+        title = "## Modular, not compact (Table 1 of Carbonneau et al., 2022)"
+        parts += [title, markdown_table(table_1_text(audit))]
+    title = "## Characteristics (Table 2 of Carbonneau et al., 2022, and failures)"
+    parts += [title, markdown_table(characteristics_text(audit)), rules_text()]
     failed = audit.failures()
     if len(failed):
-        parts += ["## What could not be measured", _markdown_table(failed)]
+        parts += ["## What could not be measured", markdown_table(failed)]
     parts += [f"![{name.removesuffix('.png')}]({name})" for name in pictures]
     return "\n\n".join(parts) + "\n"
 
 
-def flat(table: pd.DataFrame) -> pd.DataFrame:
-    """A table with its index as columns and its numbers to two decimals."""
-    text = table.map(lambda value: "?" if np.isnan(value) else f"{value:.2f}")
-    return text.reset_index()
+def rules_text() -> str:
+    """The rule of each column of the characteristics, and the legend."""
+    text = "\n".join(f"- **{title}**: {rule}" for title, rule in rules().items())
+    return f"{text}\n\n✓ the rule holds, ✗ it does not, – it does not apply or was not run, ? a score could not be had."
 
 
-def characteristics_frame(audit: Audit) -> pd.DataFrame:
-    lines = [
+def table_1_text(audit: Audit) -> pd.DataFrame:
+    """`table_1` with its index as columns, scores under their names and numbers to two decimals."""
+    text = table_1(audit).map(lambda value: "?" if np.isnan(value) else f"{value:.2f}").reset_index()
+    return text.assign(metric=[score_name(*pair) for pair in zip(text.metric, text.property)])
+
+
+def characteristics_text(audit: Audit, *, short: bool = False) -> pd.DataFrame:
+    """`characteristics` as text: protocol, metric, property, and a column per rule."""
+    return pd.DataFrame(
         {
-            "protocol": row[0],
-            "metric": row[1],
-            "property": row[2],
-            **{title: str(cell) for title, cell in cells.items()},
+            "protocol": key.protocol,
+            "metric": score_name(key.metric, key.property),
+            "property": key.property,
+            **{title: cell.short() if short else str(cell) for title, cell in cells.items()},
         }
-        for row, cells in characteristics(audit).items()
-    ]
-    return pd.DataFrame(lines)
+        for key, cells in characteristics(audit).items()
+    )
 
 
-def _markdown_table(frame: pd.DataFrame) -> str:
+def markdown_table(frame: pd.DataFrame) -> str:
     lines = [list(map(str, frame.columns)), ["---"] * len(frame.columns)]
     lines += [[str(value).replace("|", "\\|").replace("\n", " ") for value in line] for line in frame.to_numpy()]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

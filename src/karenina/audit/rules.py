@@ -1,4 +1,4 @@
-"""What an audit comes to: Table 1 of the review, and its Table 2 with the number and the rule behind every tick."""
+"""Tables 1 and 2 of Carbonneau et al. (2022), computed: the number and the rule behind every tick."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -8,13 +8,11 @@ import numpy as np
 import pandas as pd
 
 from karenina.audit.experiments import EXPERIMENTS
-from karenina.audit.running import Audit
+from karenina.audit.running import Audit, ScoreKey
 
-Row = tuple[str, str, str]
 Numbers = tuple[float, ...]
-THREE = ("modularity", "compactness", "explicitness")
 # A metric that gives perfect codes less than this cannot lose what the rules ask about.
-_LEAST = 0.05
+_NEGLIGIBLE = 0.05
 
 
 @dataclass(frozen=True)
@@ -43,17 +41,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Rule:
-    """A column of the table: `text` says in words what `measure` finds, from an audit and one of its rows, and when
-    `passes` gives a tick for a property and these numbers."""
+    """A column of the table: `text` says in words what `measure` finds of one score, and when `passes` gives a tick for
+    a property and these numbers."""
 
     title: str
     text: str
-    measure: Callable[[Audit, Row], Numbers]
+    measure: Callable[[Audit, ScoreKey], Numbers]
     passes: Callable[..., bool | None]
 
-    def cell(self, audit: Audit, row: Row) -> Cell:
-        numbers = self.measure(audit, row)
-        return Cell(self.passes(row[2], *(round(number, 4) for number in numbers)) if numbers else None, numbers)
+    def cell(self, audit: Audit, key: ScoreKey) -> Cell:
+        numbers = self.measure(audit, key)
+        return Cell(self.passes(key.property, *(round(number, 4) for number in numbers)) if numbers else None, numbers)
 
 
 def _at_most(limit: float) -> Callable[..., bool | None]:
@@ -61,34 +59,34 @@ def _at_most(limit: float) -> Callable[..., bool | None]:
     return lambda prop, *numbers: None if any(map(math.isnan, numbers)) else max(map(abs, numbers)) <= limit
 
 
-def _means(audit: Audit, row: Row, experiment: str) -> Mapping[float | str, float]:
-    return audit.curve(*row, experiment)["mean"].to_dict()
+def _means(audit: Audit, key: ScoreKey, experiment: str) -> Mapping[float | str, float]:
+    return audit.curve(*key, experiment)["mean"].to_dict()
 
 
-def _perfect(audit: Audit, row: Row) -> float | None:
+def _perfect(audit: Audit, key: ScoreKey) -> float | None:
     """The score of perfect codes, from any experiment that has them; None if none has."""
     for name in audit.about["experiments"]:
         neutral = EXPERIMENTS[name].neutral
         if neutral is not None:
-            return _means(audit, row, name)[neutral]
+            return _means(audit, key, name)[neutral]
     return None
 
 
-def _share(audit: Audit, row: Row, first: float, *changes: float) -> Numbers:
+def _share(audit: Audit, key: ScoreKey, first: float, *changes: float) -> Numbers:
     """Changes as shares of the score of perfect codes (of `first`, if that was not measured); nothing where that score
     is next to nothing."""
-    perfect = _perfect(audit, row)
+    perfect = _perfect(audit, key)
     perfect = first if perfect is None else perfect
-    return () if perfect < _LEAST else tuple(change / perfect for change in changes)
+    return () if perfect < _NEGLIGIBLE else tuple(change / perfect for change in changes)
 
 
-def _property(audit: Audit, row: Row) -> Numbers:
-    mixing, copies = _means(audit, row, "mixing"), _means(audit, row, "redundancy")
-    noise = _means(audit, row, "noise")
-    if row[2] not in THREE or not mixing or not copies or not noise:
+def _property(audit: Audit, key: ScoreKey) -> Numbers:
+    mixing, copies = _means(audit, key, "mixing"), _means(audit, key, "redundancy")
+    noise = _means(audit, key, "noise")
+    if key.property not in ("modularity", "compactness", "explicitness") or not mixing or not copies or not noise:
         return ()
     lost = [mixing[0.0] - mixing[0.4], mixing[0.0] - copies["twice"]]
-    return _share(audit, row, noise[0.0], *lost, *([noise[0.0] - noise[1.0]] if row[2] == "explicitness" else []))
+    return _share(audit, key, noise[0.0], *lost, *([noise[0.0] - noise[1.0]] if key.property == "explicitness" else []))
 
 
 def _measures_it(prop: str, mixed: float, doubled: float, noisy: float = 1.0) -> bool | None:
@@ -101,8 +99,8 @@ def _measures_it(prop: str, mixed: float, doubled: float, noisy: float = 1.0) ->
     return abs(mixed) <= 0.1 and abs(doubled) <= 0.1 and noisy >= 0.2
 
 
-def _calibration(audit: Audit, row: Row) -> Numbers:
-    noise = _means(audit, row, "noise")
+def _calibration(audit: Audit, key: ScoreKey) -> Numbers:
+    noise = _means(audit, key, "noise")
     return (noise[0.0], noise[1.0]) if noise else ()
 
 
@@ -110,42 +108,42 @@ def _calibrated(prop: str, perfect: float, noise: float) -> bool | None:
     return None if math.isnan(perfect + noise) else perfect >= 0.95 and noise <= 0.1
 
 
-def _noise(audit: Audit, row: Row) -> Numbers:
-    noise = _means(audit, row, "noise")
-    if not noise or row[2] in ("explicitness", "holistic"):
+def _noise(audit: Audit, key: ScoreKey) -> Numbers:
+    noise = _means(audit, key, "noise")
+    if not noise or key.property in ("explicitness", "holistic"):
         return ()
-    return _share(audit, row, noise[0.0], noise[0.0] - noise[0.4])
+    return _share(audit, key, noise[0.0], noise[0.0] - noise[0.4])
 
 
-def _largest_change(*experiments: str) -> Callable[[Audit, Row], Numbers]:
+def _largest_change(*experiments: str) -> Callable[[Audit, ScoreKey], Numbers]:
     """In each experiment, up or down, from its neutral value, or from its first."""
 
-    def measure(audit: Audit, row: Row) -> Numbers:
-        return tuple(number for experiment in experiments for number in change(audit, row, experiment))
+    def measure(audit: Audit, key: ScoreKey) -> Numbers:
+        return tuple(number for experiment in experiments for number in change(audit, key, experiment))
 
-    def change(audit: Audit, row: Row, experiment: str) -> Numbers:
-        means = _means(audit, row, experiment)
+    def change(audit: Audit, key: ScoreKey, experiment: str) -> Numbers:
+        means = _means(audit, key, experiment)
         if not means:
             return ()
         of = EXPERIMENTS[experiment]
         first = means[of.values[0] if of.neutral is None else of.neutral]
-        return _share(audit, row, first, float(np.max([abs(value - first) for value in means.values()])))
+        return _share(audit, key, first, float(np.max([abs(value - first) for value in means.values()])))
 
     return measure
 
 
-def _names(audit: Audit, row: Row) -> Numbers:
+def _categories(audit: Audit, key: ScoreKey) -> Numbers:
     """The largest fall below the score of perfect codes."""
-    names, perfect = _means(audit, row, "categories"), _perfect(audit, row)
-    if not names or perfect is None:
+    means, perfect = _means(audit, key, "categories"), _perfect(audit, key)
+    if not means or perfect is None:
         return ()
-    return _share(audit, row, perfect, float(np.max([perfect - value for value in names.values()])))
+    return _share(audit, key, perfect, float(np.max([perfect - value for value in means.values()])))
 
 
-def _sampling_error(audit: Audit, row: Row) -> Numbers:
+def _sampling_error(audit: Audit, key: ScoreKey) -> Numbers:
     if "samples" not in audit.about["experiments"]:
         return ()
-    errors = sampling_errors(audit, row)
+    errors = sampling_errors(audit, key)
     # Not yet measured, or no score of the whole sample either: nothing can be said.
     unknown = 0.01 not in errors or math.isnan(errors[1.0])
     return (math.nan, math.nan) if unknown else (float(errors[0.01]),)
@@ -156,11 +154,18 @@ def _data_efficient(prop: str, error: float, unknown: float = 0.0) -> bool | Non
     return None if math.isnan(unknown) else error <= 0.05
 
 
-def sampling_errors(audit: Audit, row: Row) -> "pd.Series[float]":
-    """Figure 9: for each share of the rows the mean over seeds of |score - score of all rows|. Shares
-    that the run has not come to are left out."""
+def sampling_errors(audit: Audit, key: ScoreKey) -> "pd.Series[float]":
+    """For each share of the rows the mean over seeds of |score - score of all rows|, as Figure 9 of Carbonneau et al.
+
+    Shares that the run has not come to are left out.
+    """
     f = audit.frame
-    mine = (f.protocol == row[0]) & (f.metric == row[1]) & (f.property == row[2]) & (f.experiment == "samples")
+    mine = (
+        (f.protocol == key.protocol)
+        & (f.metric == key.metric)
+        & (f.property == key.property)
+        & (f.experiment == "samples")
+    )
     measured = f[mine].groupby("value").size() == audit.about["seeds"]
     by_seed = f[mine].pivot(index="seed", columns="value", values="score").loc[:, measured[measured].index]
     if 1.0 not in by_seed:
@@ -168,9 +173,9 @@ def sampling_errors(audit: Audit, row: Row) -> "pd.Series[float]":
     return by_seed.sub(by_seed[1.0], axis=0).abs().mean(axis=0, skipna=False)
 
 
-def _bins(audit: Audit, row: Row) -> Numbers:
-    cut = audit.about["bins"][f"{row[0]}/{row[1]}"]
-    return () if cut is None else (float(cut),)
+def _bins(audit: Audit, key: ScoreKey) -> Numbers:
+    uses_bins = audit.about["bins"][f"{key.protocol}/{key.metric}"]
+    return () if uses_bins is None else (float(uses_bins),)
 
 
 _OF_PERFECT = "of its score for perfect codes"
@@ -213,7 +218,7 @@ RULES = (
         "no bins",
         "Has no parameter that cuts codes or factors into bins, read off the function. Number: 1 if it has.",
         _bins,
-        lambda prop, cut: not cut,
+        lambda prop, uses_bins: not uses_bins,
     ),
     Rule(
         "data efficient",
@@ -237,17 +242,17 @@ RULES = (
         _at_most(0.1),
     ),
     Rule(
-        "dead codes",
+        "inactive codes",
         f"Changes by at most 10 % {_OF_PERFECT} when 4 or 16 codes are added that hardly move, to perfect codes and to "
         "codes that hold all factors alike. Numbers: the largest change in each.",
         _largest_change("dead", "dead_mixed"),
         _at_most(0.1),
     ),
     Rule(
-        "names",
-        f"Factors are names in no order, each code tells one of them: falls by at most 10 % {_OF_PERFECT}. Number: the "
+        "categorical",
+        f"Factors are categorical, each code tells one of them: falls by at most 10 % {_OF_PERFECT}. Number: the "
         "largest fall.",
-        _names,
+        _categories,
         lambda prop, fall: None if math.isnan(fall) else fall <= 0.1,
     ),
     Rule(
@@ -267,9 +272,9 @@ RULES = (
 )
 
 
-def characteristics(audit: Audit) -> dict[Row, dict[str, Cell]]:
-    """Table 2 of the review, computed: for each row of the audit an answer to each rule, by title."""
-    return {row: {rule.title: rule.cell(audit, row) for rule in RULES} for row in audit.rows}
+def characteristics(audit: Audit) -> dict[ScoreKey, dict[str, Cell]]:
+    """Table 2 of Carbonneau et al. (2022), computed: for each score of the audit an answer to each rule, by title."""
+    return {key: {rule.title: rule.cell(audit, key) for rule in RULES} for key in audit.keys}
 
 
 def rules() -> dict[str, str]:
@@ -277,9 +282,31 @@ def rules() -> dict[str, str]:
     return {rule.title: rule.text for rule in RULES}
 
 
+# What Carbonneau et al. (2022) print: metric and property -> the three cases of "redundancy".
+PRINTED_TABLE_1 = {
+    ("z_diff", "modularity"): (1.0, 1.0, 1.0),
+    ("z_min_variance", "modularity"): (1.0, 1.0, 1.0),
+    ("z_max_variance", "modularity"): (1.0, 1.0, 1.0),
+    ("irs", "holistic"): (0.8, 0.9, 0.9),
+    ("dci_lasso", "modularity"): (0.8, 1.0, 1.0),
+    ("dci_lasso", "compactness"): (1.0, 1.0, 1.0),
+    ("dci_lasso", "explicitness"): (0.6, 1.0, 1.0),
+    ("dci_forest", "modularity"): (1.0, 1.0, 1.0),
+    ("dci_forest", "compactness"): (0.7, 0.7, 0.4),
+    ("dci_forest", "explicitness"): (1.0, 1.0, 1.0),
+    ("explicitness", "explicitness"): (1.0, 1.0, 1.0),
+    ("sap", "compactness"): (0.6, 0.0, 0.0),
+    ("mig", "compactness"): (0.0, 0.0, 0.0),
+    ("mig_sup", "modularity"): (0.7, 1.0, 1.0),
+    ("jemmig", "holistic"): (0.4, 0.5, 0.5),
+    ("modularity", "modularity"): (1.0, 1.0, 1.0),
+    ("dcimig", "holistic"): (0.6, 1.0, 1.0),
+}
+
+
 def table_1(audit: Audit) -> pd.DataFrame:
-    """Table 1 of the review: mean scores of codes that are modular but not compact, one line per score."""
+    """Table 1 of Carbonneau et al. (2022): mean scores of codes that are modular but not compact, a line per score."""
     cases = EXPERIMENTS["redundancy"].values
-    lines = {row: audit.curve(*row, "redundancy")["mean"].reindex(cases).to_numpy() for row in audit.rows}
+    lines = {key: audit.curve(*key, "redundancy")["mean"].reindex(cases).to_numpy() for key in audit.keys}
     index = pd.MultiIndex.from_tuples(lines, names=["protocol", "metric", "property"])
     return pd.DataFrame(np.array(list(lines.values())).reshape(-1, len(cases)), index=index, columns=list(cases))

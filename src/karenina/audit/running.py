@@ -1,4 +1,4 @@
-"""Run the experiments: every subject at every value and seed, in parallel, and go on after an interruption."""
+"""Run the experiments: every group of metrics at every value and seed, in parallel; a stopped run resumes."""
 
 import json
 import math
@@ -13,34 +13,47 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from karenina._version import __version__
-from karenina.audit.experiments import EXPERIMENTS, FULL
-from karenina.audit.subjects import MINE, Score, Subject, apply, fingerprint, load, subjects, uses_bins
+from karenina.audit.experiments import EXPERIMENTS, LARGE
+from karenina.audit.groups import MINE, MetricGroup, Score, apply, fingerprint, load, metric_groups, uses_bins
 
 # Raised when old files of scores no longer fit the experiments.
 FORMAT = 1
 PERFECT = "perfect"
 
 
+class ScoreKey(NamedTuple):
+    """Which score: `protocol` ("mine" for a function of one's own), `metric`, and the `property` that it measures."""
+
+    protocol: str
+    metric: str
+    property: str
+
+
 @dataclass(frozen=True)
 class Audit:
-    """What the metrics said.
+    """The scores of metrics in the experiments.
 
-    frame: one line per score: experiment, value, seed, protocol, metric, property, score, note. about: how it was run;
-    about["bins"] has "protocol/metric" of everything in order, and whether it cuts values into bins (None: not known).
+    Attributes
+    ----------
+    frame : one line per score: experiment, value, seed, protocol, metric, property, score, note
+    about : how it was run
+        about["bins"] has "protocol/metric" of everything in order, and whether it uses bins (None: not known).
     """
 
     frame: pd.DataFrame
     about: Mapping[str, Any]
 
     def curve(self, protocol: str, metric: str, prop: str, experiment: str) -> pd.DataFrame:
-        """mean and std over seeds at each value, in the experiment's order; NaN where any seed gave none, or where the
-        run has not come to. Empty if the experiment is no part of the audit."""
+        """Mean and standard deviation over seeds at each value of the experiment, NaN where a seed has no score.
+
+        Empty if the experiment is no part of the audit.
+        """
         if experiment not in self.about["experiments"]:
             return pd.DataFrame({"mean": [], "std": []})
         values = list(EXPERIMENTS[experiment].values)
@@ -56,10 +69,10 @@ class Audit:
         return {key: (mean, std) for key, mean, std in table.itertuples(name=None)}
 
     @property
-    def rows(self) -> list[tuple[str, str, str]]:
-        """(protocol, metric, property) of everything measured, in order. A function that never gave a number has one
-        line for its failures."""
-        return list(dict.fromkeys(zip(self.frame.protocol, self.frame.metric, self.frame.property)))
+    def keys(self) -> list[ScoreKey]:
+        """All scores that were measured, in order; one for a function that never gave a number."""
+        names = dict.fromkeys(zip(self.frame.protocol, self.frame.metric, self.frame.property))
+        return [ScoreKey(*name) for name in names]
 
     def failures(self) -> pd.DataFrame:
         """Scores that could not be had, with the reason and how often: protocol, metric, experiment, note, times."""
@@ -70,10 +83,13 @@ class Audit:
 
 @dataclass(frozen=True)
 class Job:
-    """One representation, measured by one subject. `experiment` is PERFECT for the one that several share. Of the
-    sample that the experiment makes for so many `rows`, the first `limit` are used."""
+    """One representation, measured by one group of metrics.
 
-    subject: int
+    `experiment` is PERFECT for the representation that several share. Of the sample that the experiment makes for so
+    many `rows`, the first `limit` are used.
+    """
+
+    group: int
     experiment: str
     value: float | str
     seed: int
@@ -82,7 +98,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        return json.dumps([self.subject, self.experiment, self.value, self.seed])
+        return json.dumps([self.group, self.experiment, self.value, self.seed])
 
 
 def run(
@@ -101,13 +117,22 @@ def run(
 ) -> Audit:
     """Put metrics through the controlled experiments of Carbonneau et al. (2022), and through known failures.
 
-    metrics: names; None: all but those that grow trees, which `trees` adds. protocols: "ours", "quantile" (ours with
-    bins of equal population), "locatello", "carbonneau". mine: functions of one's own by name, or "module:function";
-    each is called with codes (n, d) and factors (n, k), also `seed` and `continuous` if it takes them, and returns a
-    number, an object with `value`, or a dict of numbers by property. experiments: names from EXPERIMENTS; None: all.
-    tree_rows: rows that metrics with trees see. out: a directory that takes every score at once; the same call goes on
-    where it stopped. workers: processes; functions of one's own must then be importable.
+    Parameters
+    ----------
+    metrics : names; None: all but those that grow trees, which `trees` adds
+    protocols : of "ours", "quantile" (ours with bins of equal population), "locatello", "carbonneau"
+    mine : name -> function of one's own, or "module:function"
+        Called with codes (n, d) and factors (n, k), also `seed` and `continuous` if it takes them. It returns a number,
+        an object with `value`, or a dict of numbers by property.
+    experiments : names from `EXPERIMENTS`; None: all
+    seeds, rows : int
+    tree_rows : rows that metrics with trees see
+    workers : processes; functions of one's own must then be importable
+    out : a directory that takes every score as it comes; the same call resumes there
+    progress : called with the number of jobs done and of all jobs
 
+    Examples
+    --------
     >>> found = run(["mig"], protocols=["ours"], experiments=["noise"], seeds=1, rows=500)
     >>> found.curve("ours", "mig", "compactness", "noise")["mean"].round(1).tolist()
     [0.9, 0.5, 0.2, 0.1, 0.0, 0.0]
@@ -123,7 +148,7 @@ def run(
         if name not in EXPERIMENTS:
             raise ValueError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
     own = {str(name): load(f) if isinstance(f, str) else f for name, f in (mine or {}).items()}
-    groups = subjects(metrics, protocols, own, trees)
+    groups = metric_groups(metrics, protocols, own, trees)
     jobs = _jobs(groups, names, seeds, rows, tree_rows)
     about = {
         "format": FORMAT,
@@ -164,12 +189,12 @@ def read(path: str | os.PathLike[str]) -> Audit:
         raise ValueError(f"{path} holds no audit")
     about, done, _ = _load(file)
     keys = [json.loads(key) for key in done]
-    jobs = [Job(subject, name, value, seed, 0, 0) for subject, name, value, seed in keys]
+    jobs = [Job(group, name, value, seed, 0, 0) for group, name, value, seed in keys]
     return _collect(jobs, done, about["experiments"], about)
 
 
-def _jobs(groups: list[Subject], names: list[str], seeds: int, rows: int, tree_rows: int) -> list[Job]:
-    """What is quick first, then the large ones of the rest, so that no process ends up alone with them.
+def _jobs(groups: list[MetricGroup], names: list[str], seeds: int, rows: int, tree_rows: int) -> list[Job]:
+    """Quick jobs first, then the large ones of the rest, so that no process ends up alone with them.
 
     Trees see fewer rows, and a fifth of the large samples of "samples".
     """
@@ -178,32 +203,32 @@ def _jobs(groups: list[Subject], names: list[str], seeds: int, rows: int, tree_r
         for name in names:
             experiment = EXPERIMENTS[name]
             many = min(rows, tree_rows) if group.trees and not experiment.nested else rows
-            limit = rows if group.trees else FULL * rows
+            limit = rows if group.trees else LARGE * rows
             for value in experiment.values:
                 shared = value == experiment.neutral
                 for seed in range(seeds):
                     where = (PERFECT, 0) if shared else (name, value)
                     job = Job(index, where[0], where[1], seed, many, limit)
                     jobs[job.key] = job
-    return sorted(jobs.values(), key=lambda job: (groups[job.subject].trees, -_size(job)))
+    return sorted(jobs.values(), key=lambda job: (groups[job.group].trees, -_size(job)))
 
 
 def _size(job: Job) -> float:
     nested = job.experiment != PERFECT and EXPERIMENTS[job.experiment].nested
-    return min(job.limit, job.rows * (FULL * float(job.value) if nested else 1))
+    return min(job.limit, job.rows * (LARGE * float(job.value) if nested else 1))
 
 
-def work(group: Subject, job: Job) -> list[Score]:
+def work(group: MetricGroup, job: Job) -> list[Score]:
     """Make one representation and measure it."""
     experiment = EXPERIMENTS["noise" if job.experiment == PERFECT else job.experiment]
     codes, factors = experiment.make(0.0 if job.experiment == PERFECT else job.value, job.rows, job.seed)
-    return apply(group, codes[: job.limit], factors[: job.limit], experiment.labels, job.seed)
+    return apply(group, codes[: job.limit], factors[: job.limit], experiment.categorical, job.seed)
 
 
-def _results(groups: list[Subject], jobs: list[Job], workers: int) -> Iterator[tuple[Job, list[Score]]]:
+def _results(groups: list[MetricGroup], jobs: list[Job], workers: int) -> Iterator[tuple[Job, list[Score]]]:
     if workers == 1 or len(jobs) < 2:
         for job in jobs:
-            yield job, work(groups[job.subject], job)
+            yield job, work(groups[job.group], job)
         return
     for group in groups:
         try:
@@ -214,7 +239,7 @@ def _results(groups: list[Subject], jobs: list[Job], workers: int) -> Iterator[t
             ) from None
     pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_one_thread)
     try:
-        futures = {pool.submit(work, groups[job.subject], job): job for job in jobs}
+        futures = {pool.submit(work, groups[job.group], job): job for job in jobs}
         for future in as_completed(futures):
             yield futures[future], future.result()
     except BrokenExecutor:
@@ -239,7 +264,7 @@ def _write(file: TextIO, line: Mapping[str, Any]) -> None:
 
 
 def _load(file: Path) -> tuple[dict[str, Any], dict[str, list[Score]], int]:
-    """What the file says of itself, the scores in it, and how many bytes of it are whole lines."""
+    """How the audit was run, the scores in the file, and how many bytes of it are complete lines."""
     content = file.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]  # a kill may have cut the last line
     done: dict[str, list[Score]] = {}
@@ -278,8 +303,11 @@ def _resume(file: Path, about: Mapping[str, Any]) -> dict[str, list[Score]]:
 
 
 def _collect(jobs: list[Job], done: Mapping[str, list[Score]], names: list[str], about: Mapping[str, Any]) -> Audit:
-    """The perfect representation goes to every experiment that begins with it; a failure of a metric that elsewhere
-    returns several numbers, to each of them."""
+    """All scores in one frame.
+
+    Those of the perfect representation belong to every experiment that begins with it, and a failure of a metric that
+    elsewhere returns several numbers to each of them.
+    """
     parts: dict[str, dict[str, None]] = {}
     for scores in done.values():
         for score in scores:
@@ -288,23 +316,25 @@ def _collect(jobs: list[Job], done: Mapping[str, list[Score]], names: list[str],
     lines = []
     for job in jobs:
         if job.experiment == PERFECT:
-            homes = [(name, EXPERIMENTS[name].neutral) for name in names if EXPERIMENTS[name].neutral is not None]
+            shown_in = [(name, EXPERIMENTS[name].neutral) for name in names if EXPERIMENTS[name].neutral is not None]
         else:
-            homes = [(job.experiment, job.value)]
+            shown_in = [(job.experiment, job.value)]
         for score in done[job.key]:
             properties = [score.property]
             if score.protocol == MINE and math.isnan(score.value) and score.property not in parts.get(score.metric, ()):
                 properties = list(parts.get(score.metric, properties))
-            for name, value in homes:
+            for name, value in shown_in:
                 for prop in properties:
                     lines.append((name, value, job.seed, score.protocol, score.metric, prop, score.value, score.note))
     columns = ["experiment", "value", "seed", "protocol", "metric", "property", "score", "note"]
     frame = pd.DataFrame(lines, columns=columns)
     place = {(name, v): (i, k) for i, name in enumerate(names) for k, v in enumerate(EXPERIMENTS[name].values)}
-    turn = {key: i for i, key in enumerate(about["bins"])}
+    metric_order = {key: i for i, key in enumerate(about["bins"])}
     order = [
-        (turn[f"{s}/{m}"], *place[e, v], seed)
-        for s, m, e, v, seed in zip(frame.protocol, frame.metric, frame.experiment, frame.value, frame.seed)
+        (metric_order[f"{protocol}/{metric}"], *place[experiment, value], seed)
+        for protocol, metric, experiment, value, seed in zip(
+            frame.protocol, frame.metric, frame.experiment, frame.value, frame.seed
+        )
     ]
     frame = frame.iloc[sorted(range(len(frame)), key=order.__getitem__)].reset_index(drop=True)
     return Audit(frame, about)

@@ -6,10 +6,10 @@ exist `per_factor`, `per_code` and `matrix`. `karenina.score` computes them all.
 
 from karenina.metrics._result import Result
 from karenina.metrics.alignment import AlignedDCI, aligned_dci
-from karenina.metrics.dci import DCI, dci, dci_from_importance
+from karenina.metrics.dci import DCI, Lasso, Trees, dci, dci_from_importance
 from karenina.metrics.explicitness import explicitness
 from karenina.metrics.files import read_codes
-from karenina.metrics.information import dcimig, jemmig, mig, mig_sup, modularity
+from karenina.metrics.information import Binning, dcimig, jemmig, mig, mig_sup, modularity
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
 from karenina.metrics.irs import irs
 from karenina.metrics.label_free import (
@@ -28,9 +28,12 @@ __all__ = [
     "METRICS",
     "PROTOCOLS",
     "AlignedDCI",
+    "Binning",
+    "Lasso",
     "Metric",
     "Result",
     "Table",
+    "Trees",
     "aligned_dci",
     "dci",
     "dci_from_importance",

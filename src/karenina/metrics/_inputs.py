@@ -1,73 +1,143 @@
-"""What every metric does first: check its two arrays, and say clearly what is wrong with them."""
+"""Checked codes and factors, and the decorator that makes a public metric of a function of them."""
 
+import inspect
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina.numerics.checks import as_matrix, flags
 from karenina.numerics.columns import ranks, varying
+from karenina.numerics.histograms import Binning as Kind
+from karenina.numerics.histograms import discretise
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Continuous = bool | Sequence[bool] | None
+Test = tuple[ArrayLike, ArrayLike] | None
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Inputs:
-    """Checked codes and factors. Constant codes stay (they are dead); constant factors are gone.
+    """Codes and factors that have been checked: what every metric reads.
 
-    codes: (n, d) float64. factors: (n, k) float64. continuous: (k,) bool. live: (d,) bool, codes that vary.
-    kept: (k,) positions of the remaining factors among those given. names: (k,) their names. given: how many
-    factors were given.
+    Attributes
+    ----------
+    codes : (n, d)
+    given : (n, K)
+        All factors as they were given, `given_names` (K,) their names, `declared` (K,) whether they are continuous.
+    test : codes (m, d) and factors (m, K) of other rows, on which predictors are tested; or None.
+    factors, continuous, names : (n, k), (k,), (k,)
+        The factors that are not constant; `kept` (k,) are their positions among those given.
+    live : (d,)
+        Whether a code is not constant.
+    shared : dict
+        What several metrics read and the first one computes.
     """
 
-    codes: NDArray[np.float64]
-    factors: NDArray[np.float64]
-    continuous: NDArray[np.bool_]
-    live: NDArray[np.bool_]
-    kept: NDArray[np.int64]
-    names: tuple[str, ...]
-    given: int
+    codes: Floats
+    given: Floats
+    declared: Bools
+    given_names: tuple[str, ...]
+    test: tuple[Floats, Floats] | None = None
+
+    @cached_property
+    def live(self) -> Bools:
+        return varying(self.codes)
+
+    @cached_property
+    def kept(self) -> Ints:
+        return np.flatnonzero(varying(self.given))
+
+    @cached_property
+    def factors(self) -> Floats:
+        return self.given if len(self.kept) == self.given.shape[1] else self.given[:, self.kept]
+
+    @cached_property
+    def continuous(self) -> Bools:
+        return self.declared[self.kept]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.given_names[j] for j in self.kept)
+
+    @cached_property
+    def shared(self) -> dict[Any, Any]:
+        return {}
 
     @property
-    def labels(self) -> NDArray[np.int64]:
-        """The discrete factors as labels 0..size-1, continuous ones as -1: (n, k), the caller's own copy."""
+    def labels(self) -> Ints:
+        """The categorical factors as labels 0..size-1, continuous ones as -1: (n, k), the caller's own copy."""
         return self._labels.copy(order="K")
 
     @cached_property
-    def _labels(self) -> NDArray[np.int64]:
+    def _labels(self) -> Ints:
         columns = np.ascontiguousarray(self.factors.T)  # most work is per column, and much faster on contiguous ones
         labels = np.full(columns.shape, -1, np.int64)
         for j in np.flatnonzero(~self.continuous):
             labels[j] = ranks(columns[j])
         return labels.T
 
-    def spread(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Put values with one row per remaining factor back among the factors given; NaN for the dropped ones."""
-        full = np.full((self.given, *values.shape[1:]), np.nan)
+    def binned(self, bins: int, kind: Kind = "width", *, categorical: bool = False) -> Ints:
+        """Every factor as labels 0..size-1: (n, k). Continuous ones are binned, and on request categorical ones."""
+        labels = self.labels
+        binned = np.flatnonzero(self.continuous | categorical)
+        if len(binned):
+            cells = discretise(self.factors[:, binned], bins, kind)
+            for column, j in enumerate(binned):
+                labels[:, j] = ranks(cells[:, column].astype(np.float64))
+        return labels
+
+    def among_given(self, values: Floats) -> Floats:
+        """Values with one row per factor, (k, ...), at the positions of the factors given, (K, ...); NaN elsewhere."""
+        full = np.full((len(self.declared), *values.shape[1:]), np.nan)
         full[self.kept] = values
         return full
+
+    def declare(self, continuous: Continuous) -> "Inputs":
+        """The same factors, all or some declared continuous or categorical; None leaves them as they are."""
+        return self if continuous is None else replace(self, declared=flags(continuous, self.declared, "continuous"))
+
+    def of_rows(self, rows: Ints, test_rows: Ints | None = None) -> "Inputs":
+        """Some of the rows, and some of the test rows (None: none)."""
+        test = None if self.test is None or test_rows is None else (self.test[0][test_rows], self.test[1][test_rows])
+        part = replace(self, codes=self.codes[rows], given=self.given[rows], test=test)
+        if not len(part.kept):
+            raise ValueError(_NOTHING_VARIES.format(part.given.shape))
+        return part
+
+    def require(self, rows: int) -> None:
+        if len(self.codes) < rows:
+            raise ValueError(f"codes and factors have {len(self.codes)} rows, at least {rows} are needed")
+
+
+_NOTHING_VARIES = "every factor is constant (factors has shape {}), so nothing can be measured"
 
 
 def check(
     codes: ArrayLike,
     factors: ArrayLike,
-    continuous: bool | Sequence[bool] | None = None,
+    continuous: Continuous = None,
     names: Sequence[str] | None = None,
-    *,
-    least: int = 2,
+    test: Test = None,
 ) -> Inputs:
-    """Check (codes, factors) and decide which factors are continuous.
+    """Check codes (n, d) and factors (n, K), and decide which factors are continuous.
 
-    `continuous`: one bool, or one per factor. None: a factor of an integer array, or of integers, is discrete;
-    any other float factor is continuous.
+    `continuous` is one bool, or one per factor. None: a factor of an integer array, or of integers, is categorical; any
+    other is continuous. `test` are codes (m, d) and factors (m, K) of other rows.
     """
-    z = as_matrix(codes, "codes")
-    v = as_matrix(factors, "factors")
+    z, v = as_matrix(codes, "codes"), as_matrix(factors, "factors")
     if len(z) != len(v):
         raise ValueError(f"codes has {len(z)} rows (shape {z.shape}) and factors {len(v)} (shape {v.shape})")
-    if len(z) < least:
-        raise ValueError(f"codes and factors have {len(z)} rows, at least {least} are needed")
     k = v.shape[1]
     whole = np.asarray(factors).dtype.kind in "biu"
     default = np.array([not whole and bool((column != np.round(column)).any()) for column in v.T])
@@ -75,19 +145,58 @@ def check(
     labels = tuple(names) if names is not None else tuple(f"factor {j}" for j in range(k))
     if len(labels) != k:
         raise ValueError(f"{len(labels)} factor names for {k} factors: {labels}")
-    varies = varying(v)
-    if not varies.any():
-        raise ValueError(f"every factor is constant (factors has shape {v.shape}), so nothing can be measured")
-    if not varies.all():
-        gone = ", ".join(labels[j] for j in np.flatnonzero(~varies))
+    inputs = Inputs(z, v, declared, labels, _checked_test(test, z.shape[1], k))
+    inputs.require(2)
+    if not len(inputs.kept):
+        raise ValueError(_NOTHING_VARIES.format(v.shape))
+    if len(inputs.kept) < k:
+        gone = ", ".join(labels[j] for j in range(k) if j not in inputs.kept)
         warnings.warn(f"dropped constant factors: {gone}", stacklevel=3)
-    kept = np.flatnonzero(varies)
-    return Inputs(
-        codes=z,
-        factors=v if varies.all() else v[:, kept],
-        continuous=declared[kept],
-        live=varying(z),
-        kept=kept,
-        names=tuple(labels[j] for j in kept),
-        given=k,
-    )
+    return inputs
+
+
+def _checked_test(test: Test, d: int, k: int) -> tuple[Floats, Floats] | None:
+    if test is None:
+        return None
+    if not isinstance(test, tuple) or len(test) != 2:
+        raise ValueError("test must be a tuple of codes (m, d) and factors (m, k)")
+    z, v = as_matrix(test[0], "test_codes"), as_matrix(test[1], "test_factors")
+    if len(z) != len(v) or not len(z) or z.shape[1] != d or v.shape[1] != k:
+        raise ValueError(f"test has shapes {z.shape} and {v.shape}, expected (m, {d}) and (m, {k})")
+    return z, v
+
+
+class Public(Protocol[P, R_co]):
+    """A metric, to be called with codes (n, d) and factors (n, k), or with inputs that are checked already."""
+
+    @overload
+    def __call__(self, codes: ArrayLike, factors: ArrayLike, /, *args: P.args, **settings: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(self, inputs: Inputs, /, *args: P.args, **settings: P.kwargs) -> R_co: ...
+
+
+def metric(function: Callable[Concatenate[Inputs, P], R]) -> Public[P, R]:
+    """The public form of a function of checked inputs: called with codes and factors, it checks them first.
+
+    The settings `continuous` and `test` belong to the inputs. A function names them, for its public signature, and
+    finds them applied to its inputs.
+
+    >>> @metric
+    ... def rows(inputs: Inputs, *, times: int = 1, continuous: Continuous = None) -> int:
+    ...     return times * len(inputs.codes)
+    >>> rows([[0.0], [1.0]], [0, 1], times=3), list(inspect.signature(rows).parameters)
+    (6, ['codes', 'factors', 'times', 'continuous'])
+    """
+    signature = inspect.signature(function)
+    first, *settings_of = signature.parameters.values()
+    arrays = [first.replace(name=name, annotation=ArrayLike) for name in ("codes", "factors")]
+    named_settings = {setting.name for setting in settings_of}
+
+    @wraps(function)
+    def public(codes: Any, factors: Any = None, **settings: Any) -> R:
+        own = {key: settings.pop(key) for key in ("continuous", "test") if key in named_settings & settings.keys()}
+        inputs = codes.declare(own.get("continuous")) if isinstance(codes, Inputs) else check(codes, factors, **own)
+        return function(inputs, **settings)  # type: ignore[call-arg]
+
+    public.__signature__ = signature.replace(parameters=[*arrays, *settings_of])  # type: ignore[attr-defined]
+    return public  # type: ignore[return-value]

@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 class Result:
     """`float(result)` is the headline value. Arrays that a metric does not have are None.
 
-    value: the headline. per_factor: (k,), in the order given; NaN for a dropped constant factor.
-    per_code: (d,); NaN for a code that does not count. matrix: (k, d), how much each code says of each factor (MI,
-    importance, accuracy, R2). details: anything else, by name.
+    Attributes
+    ----------
+    value : the headline
+    per_factor : (k,), in the order given; NaN for a constant factor
+    per_code : (d,); NaN for a code that does not count
+    matrix : (k, d), how much each code tells of each factor (information, importance, accuracy, R2)
+    details : anything else, by name
     """
 
     value: float

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
+from karenina.metrics._inputs import Bools, Floats, Ints
+
 Simulator = Callable[[Floats], ArrayLike]
 
 # Random numbers are drawn for this many rows at a time, which bounds memory without changing the stream.
@@ -19,16 +19,16 @@ class Source(Protocol):
     """Where batches come from. `usable` (k,): factors for which a batch can be drawn."""
 
     @property
-    def usable(self) -> NDArray[np.bool_]: ...
+    def usable(self) -> Bools: ...
 
-    def differences(self, factor: Labels, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
+    def differences(self, factor: Ints, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
         """Mean |z1 - z2| over `batch` pairs that share their value of factor[p], for each point p: (points, d).
 
         per_pair: every pair draws a value, otherwise all pairs of a point have the same.
         """
         ...
 
-    def variances(self, factor: Labels, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
+    def variances(self, factor: Ints, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
         """Variance (ddof 1) of `batch` rows under the intervention on factor[v], for each vote v: (votes, d)."""
         ...
 
@@ -41,14 +41,14 @@ class Table:
     """
 
     codes: Floats
-    order: Labels
-    start: Labels
-    size: Labels
-    first: Labels
-    count: Labels
+    order: Ints
+    start: Ints
+    size: Ints
+    first: Ints
+    count: Ints
 
     @classmethod
-    def of(cls, codes: Floats, labels: Labels, *, rest: bool = False) -> "Table":
+    def of(cls, codes: Floats, labels: Ints, *, rest: bool = False) -> "Table":
         """Groups that share the value of one factor, or with `rest` the values of all the others."""
         n, k = labels.shape
         orders, starts, sizes, counts = [], [], [], []
@@ -74,10 +74,10 @@ class Table:
         )
 
     @property
-    def usable(self) -> NDArray[np.bool_]:
+    def usable(self) -> Bools:
         return self.count > 0
 
-    def differences(self, factor: Labels, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
+    def differences(self, factor: Ints, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
         from karenina.numerics.group_draws import mean_differences
 
         out = np.empty((len(factor), self.codes.shape[1]))
@@ -89,7 +89,7 @@ class Table:
             mean_differences(self.codes, *groups, factor[part], uniform, out[part])
         return out
 
-    def variances(self, factor: Labels, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
+    def variances(self, factor: Ints, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
         from karenina.numerics.group_draws import local_variances
 
         out = np.empty((len(factor), self.codes.shape[1]))
@@ -111,17 +111,17 @@ class Simulated:
 
     simulator: Simulator
     factors: Floats
-    kept: Labels
+    kept: Ints
     mean: Floats
     scale: Floats
-    live: NDArray[np.bool_]
+    live: Bools
     rest: bool = False
 
     @property
-    def usable(self) -> NDArray[np.bool_]:
+    def usable(self) -> Bools:
         return np.ones(len(self.kept), bool)
 
-    def differences(self, factor: Labels, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
+    def differences(self, factor: Ints, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
         out = np.empty((len(factor), int(self.live.sum())))
         for part in _parts(len(factor), 2 * batch):
             held = np.repeat(factor[part], batch)
@@ -131,7 +131,7 @@ class Simulated:
             out[part] = gap.reshape(len(factor[part]), batch, out.shape[1]).mean(axis=1)
         return out
 
-    def variances(self, factor: Labels, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
+    def variances(self, factor: Ints, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
         out = np.empty((len(factor), int(self.live.sum())))
         for part in _parts(len(factor), batch):
             if self.rest:
@@ -144,7 +144,7 @@ class Simulated:
             out[part] = self._codes(rows).reshape(len(factor[part]), batch, out.shape[1]).var(axis=1, ddof=1)
         return out
 
-    def _values(self, factor: Labels, rng: np.random.Generator) -> Floats:
+    def _values(self, factor: Ints, rng: np.random.Generator) -> Floats:
         chosen = np.empty(len(factor))
         uniform = rng.random(len(factor))
         for i, column in enumerate(self.kept):
@@ -153,7 +153,7 @@ class Simulated:
             chosen[here] = values[_below(uniform[here], np.int64(len(values)))]
         return chosen
 
-    def _held(self, factor: Labels, value: Floats, rng: np.random.Generator) -> Floats:
+    def _held(self, factor: Ints, value: Floats, rng: np.random.Generator) -> Floats:
         rows = self.factors[rng.integers(len(self.factors), size=len(factor))]
         rows[np.arange(len(rows)), self.kept[factor]] = value
         return rows
@@ -167,7 +167,7 @@ class Simulated:
         return (codes[:, self.live] - self.mean) / self.scale
 
 
-def _keys(held: Labels) -> Labels:
+def _keys(held: Ints) -> Ints:
     """One integer per row that tells the rows' combinations of labels apart."""
     key = np.zeros(len(held), np.int64)
     span = 1
@@ -181,7 +181,7 @@ def _keys(held: Labels) -> Labels:
     return key
 
 
-def _below(uniform: Floats, size: Any) -> Labels:
+def _below(uniform: Floats, size: Any) -> Ints:
     """Uniform numbers in [0, 1) to integers in [0, size)."""
     return np.minimum((uniform * size).astype(np.int64), size - 1)
 

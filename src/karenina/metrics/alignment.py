@@ -5,14 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics._histograms import factor_labels
-from karenina.metrics._inputs import Inputs, check
-from karenina.metrics.dci import DCI, dci
+from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, metric
+from karenina.metrics.dci import DCI, Lasso, Trees, dci
 from karenina.numerics.columns import standardised
-
-Array = NDArray[np.float64]
 
 ANGLES = 48  # tried per plane and sweep, over the quarter turn that covers all views of a plane
 SWEEPS = 20
@@ -23,15 +19,18 @@ STARTS = 4
 class AlignedDCI:
     """`float(result)` and `.value` are the aligned disentanglement; `.gain` is what the rotation brought.
 
-    plain, aligned: DCI of the same rows, as given and rotated. view: (d, r), aligned codes are (codes - mean) @ view;
-    mean: (d,). found: disentanglement plus completeness of the search's own importances on the rows it searched, before
-    and after.
+    Attributes
+    ----------
+    plain, aligned : DCI of the same rows, as given and rotated
+    view : (d, r), aligned codes are (codes - mean) @ view
+    mean : (d,)
+    found : disentanglement plus completeness of the search's own importances on the rows searched, before and after
     """
 
     plain: DCI
     aligned: DCI
-    view: Array
-    mean: Array
+    view: Floats
+    mean: Floats
     found: tuple[float, float]
     details: dict[str, Any] = field(default_factory=dict)
 
@@ -44,52 +43,70 @@ class AlignedDCI:
         return self.aligned.disentanglement - self.plain.disentanglement
 
     @property
-    def per_factor(self) -> Array:
+    def per_factor(self) -> Floats:
         return self.aligned.per_factor
 
     @property
-    def per_code(self) -> Array:
+    def per_code(self) -> Floats:
         return self.aligned.per_code
 
     @property
-    def matrix(self) -> Array:
+    def matrix(self) -> Floats:
         return self.aligned.matrix
 
     def __float__(self) -> float:
         return float(self.value)
 
 
+@metric
 def aligned_dci(
-    codes: ArrayLike,
-    factors: ArrayLike,
+    inputs: Inputs,
     *,
-    model: str = "lasso",
+    model: str | Lasso | Trees = "lasso",
     whiten: bool = True,
     factor_bins: int = 10,
-    continuous: bool | Sequence[bool] | None = None,
+    continuous: Continuous = None,
     seed: int | np.random.Generator = 0,
     **options: Any,
 ) -> AlignedDCI:
-    """Tell a rotated but factorised representation from an entangled one.
+    """DCI as given and in the view in which it is best: tells rotated but factorised codes from entangled ones.
 
-    A rotation of perfectly disentangled codes keeps the factors independent, but every axis-bound metric scores it low
-    (review, 6.1). Here one random half of the rows finds the view in which DCI is best, and the other half is scored
-    both as given and in that view, with `dci(model=model, **options)`. Both high: disentangled. Plain low, aligned
-    high: factorised, only rotated. Both low: entangled, or uninformative.
+    One random half of the rows finds the view, the other half is scored. Both scores high: disentangled. Plain low,
+    aligned high: factorised, only rotated (Carbonneau et al. 2022, section 6.1). Both low: entangled, or uninformative.
 
-    The search: live codes are whitened, so that any linear mixing of independent factors becomes a rotation
-    (`whiten=False` only rotates the centred codes, on their own scales). With S_j the covariance of the codes' means
-    given factor j, the code along a unit vector q has the share q'S_j q of its variance from factor j, however
-    non-linear. These shares, less what chance gives, are the importances; sweeps of plane rotations raise their
-    disentanglement plus completeness from several starts. Continuous factors are cut into `factor_bins` bins. In the
-    end a code turns to the direction that predicts its factor best, if that is within sampling error of its own.
+    The search: live codes are whitened, so that any linear mixing of independent factors becomes a rotation. With S_j
+    the covariance of the codes' means given factor j, the code along a unit vector q has importance
 
-    Assumes: factors are (nearly) independent, and codes are a linear mixing of functions of single factors. Fails: a
-    non-linear mixing is called entangled, rightly or not; the lasso gives sparse weights, hence high D, even to noise
-    (review, 5.2), so read the informativeness too; the view is chosen with labels, so the aligned score is no measure
-    of what a user without labels would see. The fresh half keeps noise from being aligned. Cost: some ten sweeps over
-    d^2 / 2 planes, about 0.5 s for ten codes, plus two DCIs.
+        R_qj = max(0, q' S_j q / q' C q - chance),
 
+    the share of its variance from factor j; sweeps of plane rotations raise D + C of R from several starts. In the end
+    a code turns to the direction that predicts its factor best, if that is within sampling error of its own.
+
+    Parameters
+    ----------
+    codes : (n, d)
+    factors : (n, k)
+    model, **options
+        As in `dci`, which scores both views.
+    whiten : bool
+        False only rotates the centred codes, on their own scales.
+    factor_bins : int
+        Bins of a continuous factor, for the search.
+    continuous : bool or one per factor, optional
+        By default, factors of integers are categorical and all others continuous.
+    seed : int or numpy Generator
+
+    Returns
+    -------
+    AlignedDCI
+
+    Notes
+    -----
+    Assumes nearly independent factors, and codes that are a linear mixing of functions of single factors. The lasso
+    gives high D even to noise: read the informativeness too. About 0.5 s for ten codes, plus two DCIs.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> v = rng.uniform(size=(2000, 3))
     >>> turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -97,7 +114,7 @@ def aligned_dci(
     >>> round(result.plain.disentanglement, 1), round(result.aligned.disentanglement, 1)
     (0.2, 1.0)
     """
-    inputs = check(codes, factors, continuous, least=12)
+    inputs.require(12)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(inputs.codes))
     half = len(order) // 2
@@ -108,20 +125,19 @@ def aligned_dci(
     view, found = np.zeros((inputs.codes.shape[1], 0)), (0.0, 0.0)
     if live.size:
         basis = _basis(centred[:, live], whiten)
-        within, total = _shares(centred[:, live] @ basis, factor_labels(inputs, factor_bins)[search])
+        within, total = _shares(centred[:, live] @ basis, inputs.binned(factor_bins)[search])
         turn, found = _search(within, total, _starts(basis, within, rng))
         view = np.zeros((inputs.codes.shape[1], basis.shape[1]))
         view[live] = basis @ turn
         view = view @ _settled((inputs.codes[search] - mean) @ view, inputs.factors[search])
-    rows = inputs.codes[score]
-    turned = (rows - mean) @ view if view.shape[1] else np.zeros_like(rows)
+    rows = inputs.of_rows(score)
+    turned = (rows.codes - mean) @ view if view.shape[1] else np.zeros_like(rows.codes)
     inner = int(rng.integers(2**31))
-    settings: dict[str, Any] = {"model": model, "continuous": inputs.continuous.tolist(), "seed": inner, **options}
-    plain, aligned = (_restored(dci(z, inputs.factors[score], **settings), inputs) for z in (rows, turned))
-    return AlignedDCI(plain, aligned, view, mean, found, {"model": model, "rows": (len(search), len(score))})
+    plain, aligned = (dci(given, model=model, seed=inner, **options) for given in (rows, replace(rows, codes=turned)))
+    return AlignedDCI(plain, aligned, view, mean, found, {"model": str(model), "rows": (len(search), len(score))})
 
 
-def _basis(centred: Array, whiten: bool) -> Array:
+def _basis(centred: Floats, whiten: bool) -> Floats:
     """Columns in which the codes are white, or of equal scale; directions without variance are left out."""
     covariance = centred.T @ centred / len(centred)
     if not whiten:
@@ -134,7 +150,7 @@ def _basis(centred: Array, whiten: bool) -> Array:
     return vectors[:, kept] / np.sqrt(values[kept]) / deviation[:, None]
 
 
-def _shares(z: Array, labels: NDArray[np.int64]) -> tuple[Array, Array]:
+def _shares(z: Floats, labels: Ints) -> tuple[Floats, Floats]:
     """Covariance of the codes' means given each factor, less what chance gives (k, d, d), and of the codes (d, d)."""
     n = len(z)
     total = z.T @ z / n
@@ -150,7 +166,7 @@ def _shares(z: Array, labels: NDArray[np.int64]) -> tuple[Array, Array]:
     return within, total
 
 
-def _starts(basis: Array, within: Array, rng: np.random.Generator) -> list[Array]:
+def _starts(basis: Floats, within: Floats, rng: np.random.Generator) -> list[Floats]:
     """The view as given, and the eigenvectors of random mixtures, which are right if one view fits all factors."""
     starts = [np.eye(basis.shape[1])]
     for _ in range(STARTS - 1):
@@ -159,7 +175,7 @@ def _starts(basis: Array, within: Array, rng: np.random.Generator) -> list[Array
     return starts
 
 
-def _search(within: Array, total: Array, starts: Sequence[Array]) -> tuple[Array, tuple[float, float]]:
+def _search(within: Floats, total: Floats, starts: Sequence[Floats]) -> tuple[Floats, tuple[float, float]]:
     """The best orthogonal matrix, and the criterion of the first start and of the best."""
     results = [_sweep(within, total, start) for start in starts]
     before = _criterion(_importance(within, total)[None])[0]
@@ -167,16 +183,16 @@ def _search(within: Array, total: Array, starts: Sequence[Array]) -> tuple[Array
     return turn, (float(before), after)
 
 
-def _importance(within: Array, total: Array) -> Array:
+def _importance(within: Floats, total: Floats) -> Floats:
     """Share of each code's variance from each factor (d, k), for codes along the axes."""
     share = np.einsum("jii->ij", within) / np.maximum(np.diag(total), np.finfo(float).tiny)[:, None]
     return np.maximum(share, 0)
 
 
-def _criterion(r: Array) -> Array:
+def _criterion(r: Floats) -> Floats:
     """Disentanglement plus completeness of many importances at once: (a, d, k) to (a,)."""
 
-    def entropy(p: Array) -> Array:
+    def entropy(p: Floats) -> Floats:
         return -(p * np.log(np.where(p > 0, p, 1))).sum(axis=-1)
 
     codes, factors = r.sum(axis=2), r.sum(axis=1)
@@ -187,7 +203,7 @@ def _criterion(r: Array) -> Array:
     return ((1 - by_code) * codes).sum(axis=1) / whole + ((1 - by_factor) * factors).sum(axis=1) / whole
 
 
-def _sweep(within: Array, total: Array, turn: Array) -> tuple[Array, float]:
+def _sweep(within: Floats, total: Floats, turn: Floats) -> tuple[Floats, float]:
     """Turn each plane to its best angle, first on a grid and then near its best, until a sweep brings nothing."""
     turn = turn.copy()
     d = len(turn)
@@ -217,7 +233,7 @@ def _sweep(within: Array, total: Array, turn: Array) -> tuple[Array, float]:
     return turn, value
 
 
-def _turned(s: Array, c: Array, p: int, q: int, angles: Array) -> Array:
+def _turned(s: Floats, c: Floats, p: int, q: int, angles: Floats) -> Floats:
     """The criterion after turning the plane of codes p and q by each angle; only their two rows change."""
     r = np.repeat(_importance(s, c)[None], len(angles), axis=0)
     cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
@@ -229,7 +245,7 @@ def _turned(s: Array, c: Array, p: int, q: int, angles: Array) -> Array:
     return _criterion(r)
 
 
-def _settled(z: Array, factors: Array) -> Array:
+def _settled(z: Floats, factors: Floats) -> Floats:
     """Turn a code to the direction that predicts its factor, if that is within sampling error: (r, r).
 
     Orthogonal codes have no correlation in the rows at hand, where independent factors have one of about 1 / sqrt(n).
@@ -249,13 +265,3 @@ def _settled(z: Array, factors: Array) -> Array:
             tilt[:, i] = direction * np.sign(direction[i])
             taken.add(i)
     return tilt
-
-
-def _restored(result: DCI, inputs: Inputs) -> DCI:
-    """Per-factor parts at the positions of the factors as they were given."""
-    return replace(
-        result,
-        importance=inputs.spread(result.importance.T).T,
-        per_factor=inputs.spread(result.per_factor),
-        per_factor_informativeness=inputs.spread(result.per_factor_informativeness),
-    )

@@ -1,20 +1,20 @@
 """DCI: disentanglement, completeness and informativeness, from what each code tells a predictor of each factor."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics._inputs import Inputs
-from karenina.metrics._rows import Rows, split
+from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, metric
+from karenina.metrics._rows import split
 from karenina.numerics import lasso
 from karenina.numerics.boosting import Sorted, boost
 from karenina.numerics.forests import choose, forest
 
-Array = NDArray[np.float64]
+Fitted = tuple[Floats, Floats, dict[str, Any]]
 MEASURES = ("accuracy", "explicitness", "nrmse")
 # Boosting grows a tree per class and round. Rows times classes that take it about half a minute.
 SLOW = 5_000_000
@@ -24,18 +24,25 @@ SLOW = 5_000_000
 class DCI:
     """Three properties, kept apart. `float(result)` and `.value` are the disentanglement.
 
-    importance: (d, k), columns in the order of the factors given (NaN for a dropped constant one); `.matrix` is its
-    transpose (k, d). per_code: (d,) disentanglement D_i, NaN for codes of no importance. per_factor: (k,) completeness
-    C_j. per_factor_informativeness: (k,). details: which measure was used, and what the model chose.
+    Attributes
+    ----------
+    disentanglement, completeness, informativeness : float
+    importance : (d, k)
+        Columns in the order of the factors given, NaN for a constant one; `.matrix` is its transpose (k, d).
+    per_code : (d,)
+        Disentanglement D_i, NaN for codes of no importance.
+    per_factor, per_factor_informativeness : (k,)
+        Completeness C_j and informativeness I_j.
+    details : the measures of informativeness, and what the model chose
     """
 
     disentanglement: float
     completeness: float
     informativeness: float
-    importance: Array
-    per_code: Array
-    per_factor: Array
-    per_factor_informativeness: Array
+    importance: Floats
+    per_code: Floats
+    per_factor: Floats
+    per_factor_informativeness: Floats
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -43,123 +50,256 @@ class DCI:
         return self.disentanglement
 
     @property
-    def matrix(self) -> Array:
+    def matrix(self) -> Floats:
         return self.importance.T
 
     def __float__(self) -> float:
         return float(self.disentanglement)
 
 
+def _known(name: str, given: Any, choices: Any) -> None:
+    if given not in choices:
+        raise ValueError(f"{name} is {given!r}, expected one of {', '.join(repr(choice) for choice in choices)}")
+
+
+def _at_least(least: int, **numbers: int) -> None:
+    for name, number in numbers.items():
+        if number != int(number) or number < least:
+            raise ValueError(f"{name} has {number}, expected integers of {least} or more")
+
+
+@dataclass(frozen=True)
+class Lasso:
+    """Importance |w| of a lasso on all codes. Labels are taken as numbers.
+
+    Parameters
+    ----------
+    scale : {"standard", "range"}
+        Codes and factors in standard deviations, or on their range [0, 1].
+    alphas : penalties to choose from; None: the grid of scikit-learn's LassoCV
+    folds : int
+        Of the cross-validation that chooses the penalty.
+    """
+
+    scale: Literal["standard", "range"] = "standard"
+    alphas: Sequence[float] | None = None
+    folds: int = 10
+
+    def __post_init__(self) -> None:
+        _known("scale", self.scale, ("standard", "range"))
+        _at_least(2, folds=self.folds)
+
+    def labelled(self, inputs: Inputs) -> NDArray[np.bool_]:
+        """Which factors are predicted as labels."""
+        return np.zeros(len(inputs.kept), bool)
+
+    def fit(self, inputs: Inputs, train: Ints, test: Ints, rng: np.random.Generator) -> Fitted:
+        """Importance (d, k), predictions of the test rows (m, k), and details."""
+        x, y = inputs.codes[train], inputs.factors[train]
+        fitted = lasso.fit(x, y, alphas=self.alphas, folds=self.folds, scale=self.scale)
+        details = {"alpha": inputs.among_given(fitted.alpha)}
+        return np.abs(fitted.weights), fitted.predict(inputs.codes[test]), details
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Importance of trees, the mean decrease of impurity: classifiers for labels, regressors for numbers.
+
+    Parameters
+    ----------
+    kind : {"forest", "boosted"}
+        A random forest of 10 trees, or gradient boosting with the defaults of scikit-learn.
+    depths : depths of a forest's trees to choose from
+    max_features : share of the codes tried at a split, or several to choose from
+        The square root that scikit-learn has for labels makes trees split on codes that say nothing (identity codes of
+        three factors: D = 0.6).
+    folds : int
+        Of the cross-validation that chooses.
+    backend : {"fast", "sklearn"}
+        Of boosting: our compilation of the same algorithm, which differs by how ties fall (D and C by less than 0.01),
+        or scikit-learn itself.
+    """
+
+    kind: Literal["forest", "boosted"] = "forest"
+    depths: Sequence[int] = (2, 4, 8, 16, 32)
+    max_features: float | Sequence[float] = 1.0
+    folds: int = 10
+    backend: Literal["fast", "sklearn"] = "fast"
+
+    def __post_init__(self) -> None:
+        _known("kind", self.kind, ("forest", "boosted"))
+        _known("backend", self.backend, ("fast", "sklearn"))
+        _at_least(2, folds=self.folds)
+        for depth in self.depths:
+            _at_least(1, depths=depth)
+        if not self._shares or not all(0 < share <= 1 for share in self._shares):
+            raise ValueError(
+                f"max_features is {self.max_features!r}, expected shares of the codes, above 0 and up to 1"
+            )
+
+    @property
+    def _shares(self) -> list[float]:
+        return list(self.max_features) if isinstance(self.max_features, Sequence) else [self.max_features]
+
+    def labelled(self, inputs: Inputs) -> NDArray[np.bool_]:
+        """Which factors are predicted as labels."""
+        return ~inputs.continuous
+
+    def fit(self, inputs: Inputs, train: Ints, test: Ints, rng: np.random.Generator) -> Fitted:
+        """Importance (d, k), predictions of the test rows (m, k), and details."""
+        x, held = inputs.codes[train], inputs.codes[test]
+        whole = Sorted.of(x)
+        depths = sorted(int(depth) for depth in self.depths)
+        folds = self._folds(x) if self.kind == "forest" and (len(depths) > 1 or len(self._shares) > 1) else []
+        importance, predicted = np.zeros((x.shape[1], len(inputs.kept))), np.empty((len(held), len(inputs.kept)))
+        chosen = []
+        for j, column in enumerate(inputs.factors[train].T):
+            target, values, classes = _target(column, bool(inputs.continuous[j]))
+            if self.kind == "forest":
+                depth, share = choose(folds, target, classes, rng, depths=depths, max_features=self._shares)
+                importance[:, j], leaves = forest(whole, held, target, classes, rng, depths=[depth], max_features=share)
+                predicted[:, j] = values[leaves[0].argmax(axis=1)] if classes else leaves[0, :, 0]
+                chosen.append(depth)
+            elif classes == 1:
+                predicted[:, j] = values[0]
+            else:
+                if self.backend == "sklearn":
+                    importance[:, j], guess = _boost_by_scikit_learn(x, held, target, classes, rng)
+                else:
+                    fitted = boost(whole, target, classes, rng)
+                    importance[:, j], guess = fitted.importance, fitted.predict(held)
+                predicted[:, j] = values[guess] if classes else guess
+        if self.kind == "forest":
+            return importance, predicted, {"depth": inputs.among_given(np.array(chosen, np.float64))}
+        return importance, predicted, {"backend": self.backend}
+
+    def _folds(self, x: Floats) -> list[tuple[Sorted, Floats, Ints, Ints]]:
+        everyone = np.arange(len(x))
+        parts = []
+        for left in np.array_split(everyone, min(self.folds, len(x))):
+            rows = np.delete(everyone, left)
+            parts.append((Sorted.of(x[rows]), x[left], rows, left))
+        return parts
+
+
+MODELS: dict[str, Lasso | Trees] = {"lasso": Lasso(), "forest": Trees("forest"), "boosted": Trees("boosted")}
+
+
+@metric
 def dci(
-    codes: ArrayLike,
-    factors: ArrayLike,
+    inputs: Inputs,
     *,
-    model: str = "lasso",
-    test_codes: ArrayLike | None = None,
-    test_factors: ArrayLike | None = None,
-    test_fraction: float = 1 / 3,
-    rows: int | None = None,
-    continuous: bool | Sequence[bool] | None = None,
+    model: str | Lasso | Trees = "lasso",
     completeness: str = "mean",
     informativeness: str | None = None,
     guess_error: float = 1 / 6,
-    scale: str = "standard",
-    alphas: Sequence[float] | None = None,
-    folds: int = 10,
-    depths: Sequence[int] = (2, 4, 8, 16, 32),
-    max_features: float | Sequence[float] = 1.0,
-    backend: str = "fast",
+    test_fraction: float = 1 / 3,
+    rows: int | None = None,
+    test: Test = None,
+    continuous: Continuous = None,
     seed: int | np.random.Generator = 0,
 ) -> DCI:
     """Predict every factor from all codes; ask which codes each prediction used, and how good it is.
 
-    With R (d, k) the importance of code i for factor j: disentanglement D_i = 1 - H_k(R_i / sum_j R_ij), averaged with
-    weights rho_i = sum_j R_ij / sum R (a code's modularity; dead codes do not count); completeness C_j = 1 - H_d(R_.j /
-    sum_i R_ij), the plain mean over factors, or `completeness="weighted"` by their share of R (compactness). Entropies
-    have base k and d; with k = 1 or d = 1 a used code or predicted factor scores 1. All importances 0: 0.
+    A model gives R (d, k), the importance of code i for factor j. `dci_from_importance` has the equations of
+    disentanglement D and completeness C; informativeness I_j is the quality of the prediction on rows that the model
+    has not seen. Eastwood and Williams (2018), section 2; Carbonneau et al. (2022), section 4.3.1; Locatello et al.
+    (2019), appendix C.
 
-    model, each fitted on the training rows:
-    - "lasso": |w| of a lasso on standardised codes and factors (`scale="range"`: on their [0, 1] range), its penalty
-      from LassoCV's grid or from `alphas` by cross-validation in `folds`. Labels are taken as numbers.
-    - "forest": random forest of 10 trees, mean decrease of impurity; a classifier for labels, a regressor for numbers.
-      Depth among `depths`, and `max_features` if several are given, by cross-validation in `folds`. All codes are
-      tried at a split by default: scikit-learn's square root for labels makes trees split on codes that say nothing
-      (identity codes of three factors: D = 0.6).
-    - "boosted": gradient boosting with scikit-learn's defaults, mean decrease of squared error; kinds as above.
-      backend "fast" is our own compilation of the same algorithm and differs by how ties fall (D and C by less than
-      0.01 on the reference cases); backend "sklearn" is scikit-learn itself.
+    Parameters
+    ----------
+    codes : (n, d)
+    factors : (n, k)
+    model : {"lasso", "forest", "boosted"}, or `Lasso` or `Trees` with other parameters
+    completeness : {"mean", "weighted"}
+        The mean over factors, or weighted by their share of R (Locatello et al.).
+    informativeness : {"accuracy", "explicitness", "nrmse"}, optional
+        Accuracy, on classes that training rows have (the default for predicted labels); max(0, 1 - MSE / guess_error)
+        of factors on [0, 1] (for numbers); or RMSE / standard deviation, an error.
+    guess_error : float
+        1/6, the error of an independent uniform guess, as the text of Carbonneau et al. has it; their code, and the
+        numbers that they print, have 1/12, the error of predicting the mean.
+    test_fraction : float
+        Share of the rows held out for testing.
+    rows : int, optional
+        How many of the rows train and test together.
+    test : (test_codes (m, d), test_factors (m, k)), optional
+        Other rows to test on, instead of held-out ones.
+    continuous : bool or one per factor, optional
+        By default, factors of integers are categorical and all others continuous.
+    seed : int or numpy Generator
 
-    informativeness, measured on rows the model has not seen (the release of Carbonneau et al. takes the training rows):
-    "accuracy" (default for labels, on classes that training rows have), "explicitness" = max(0, 1 - MSE / guess_error)
-    with factors on [0, 1] (default for numbers), or "nrmse" (RMSE / standard deviation: an error, 0 is best).
-    guess_error 1/6 is the error of an independent uniform guess (Carbonneau et al., 4.3.1); their released code, and
-    the numbers in their Table 1, have 1/12.
+    Returns
+    -------
+    DCI
 
-    Test rows: `test_codes` and `test_factors` if given, else a random `test_fraction` of the rows. `rows` limits how
-    many of the table's rows train and test together.
+    Notes
+    -----
+    The lasso sees only linear relations, drops all but one of redundant codes, and gives noise high disentanglement.
+    Trees need data: 0.03 off at 10,000 rows. Rotated codes score low: see `aligned_dci`. 10,000 x 10 codes and dSprites
+    factors take the lasso 10 ms, a forest a few seconds, boosting 15 s (scikit-learn ten minutes).
 
-    Assumes: the model finds the relation, and reports what it used. Fails (Carbonneau et al.): the lasso sees only
-    linear relations (5.5, Figure 7), drops all but one of redundant codes and so calls them complete (5.4, Table 1: 1.0
-    for fourfold codes, where the forest says 0.4), and gives noise codes more than 0.3 (5.2, Figure 4). Trees need
-    data: an estimate is good to 0.03 at 10,000 rows (5.7), and overfitted depth lowers D and C (6.2). A rotated code
-    scores low though it is factorised (6.1): see `aligned_dci`. Cost, 10,000 x 10 codes and dSprites factors: lasso
-    10 ms, forest a few seconds, boosted about 15 s (scikit-learn: ten minutes).
-
-    locatello: model="boosted", continuous=False, completeness="weighted", rows=15_000 (10,000 to train, 5,000 to test).
-    carbonneau: continuous=True, folds=10, guess_error=1/12, and for the lasso scale="range", alphas=(1e-4, 1e-3, 0.01,
-    0.1, 0.2, 0.4, 0.8, 1), for the forest depths=(8, 16, 32, 64, 128), max_features=(0.2, 0.4, 0.8, 1.0). Not
-    reproduced: its modularity stops at the first dead code, and its informativeness is that of the training rows.
-    Eastwood and Williams 2018, section 2; Carbonneau et al. (2022), 4.3.1; Locatello et al. (2019), appendix C.
-
+    Examples
+    --------
     >>> v = np.random.default_rng(0).uniform(size=(300, 3))
     >>> result = dci(v, v)
     >>> round(result.disentanglement, 3), round(result.completeness, 3), round(result.informativeness, 3)
     (1.0, 1.0, 1.0)
+    >>> round(dci(v, v, model=Trees("forest", depths=(4, 8), folds=3)).disentanglement, 2)
+    1.0
     """
-    _known("model", model, MODELS)
     _known("completeness", completeness, ("mean", "weighted"))
     _known("informativeness", informativeness, (None, *MEASURES))
-    _known("scale", scale, ("standard", "range"))
-    _known("backend", backend, ("fast", "sklearn"))
-    if informativeness == "accuracy" and model == "lasso":
+    if isinstance(model, str):
+        _known("model", model, MODELS)
+    predictor = MODELS[model] if isinstance(model, str) else model
+    if informativeness == "accuracy" and isinstance(predictor, Lasso):
         raise ValueError("informativeness='accuracy' needs predicted labels, and the lasso predicts numbers")
-    for name, number in (("folds", folds), *(("depths", depth) for depth in depths)):
-        if number != int(number) or number < (2 if name == "folds" else 1):
-            raise ValueError(f"{name} has {number}, expected integers of {2 if name == 'folds' else 1} or more")
-    shares = list(max_features) if isinstance(max_features, Sequence) else [max_features]
-    if not shares or not all(0 < share <= 1 for share in shares):
-        raise ValueError(f"max_features is {max_features!r}, expected shares of the codes, above 0 and up to 1")
     rng = np.random.default_rng(seed)
-    given = (codes, factors, test_codes, test_factors)
-    inputs, train, test = split(*given, test_fraction, continuous, rng, rows=rows)
-    if model == "boosted":
+    inputs, train, held = split(inputs, test_fraction, rows, rng)
+    if isinstance(predictor, Trees) and predictor.kind == "boosted":
         warn_of_many_classes(inputs)
-    options: dict[str, Any] = {"scale": scale, "alphas": alphas, "folds": folds, "backend": backend}
-    options |= {"depths": sorted(int(depth) for depth in depths), "max_features": shares}
-    importance, predicted, chosen = MODELS[model](inputs, train, test, options, rng)
+    importance, predicted, chosen = predictor.fit(inputs, train, held, rng)
 
-    labelled = np.zeros(len(inputs.kept), bool) if model == "lasso" else ~inputs.continuous
-    measures = [informativeness or ("accuracy" if labelled[j] else "explicitness") for j in range(len(labelled))]
+    measures = [informativeness or ("accuracy" if labels else "explicitness") for labels in predictor.labelled(inputs)]
     columns = zip(measures, inputs.factors.T, predicted.T)
-    quality = [_quality(measure, v, train, test, guess, guess_error) for measure, v, guess in columns]
+    quality = [_quality(measure, v, train, held, guess, guess_error) for measure, v, guess in columns]
     unknown = [name for name, value in zip(inputs.names, quality) if np.isnan(value)]
     if unknown:
         why = "training and test rows share none of its values"
-        warnings.warn(f"no informativeness of {', '.join(unknown)}: {why}", stacklevel=2)
+        warnings.warn(f"no informativeness of {', '.join(unknown)}: {why}", stacklevel=3)
     result = dci_from_importance(importance, completeness=completeness)
     return replace(
         result,
         informativeness=float(np.nanmean(quality)) if np.isfinite(quality).any() else float("nan"),
-        importance=inputs.spread(importance.T).T,
-        per_factor=inputs.spread(result.per_factor),
-        per_factor_informativeness=inputs.spread(np.array(quality)),
-        details={"model": model, "measures": tuple(measures), **chosen},
+        importance=inputs.among_given(importance.T).T,
+        per_factor=inputs.among_given(result.per_factor),
+        per_factor_informativeness=inputs.among_given(np.array(quality)),
+        details={"model": model if isinstance(model, str) else repr(model), "measures": tuple(measures), **chosen},
     )
 
 
 def dci_from_importance(importance: ArrayLike, *, completeness: str = "mean") -> DCI:
-    """Disentanglement and completeness of a matrix of importances (d, k) >= 0; informativeness is NaN.
+    """Disentanglement and completeness of importances R (d, k) >= 0; informativeness is NaN.
 
+    With P_ij = R_ij / sum_j R_ij and Q_ij = R_ij / sum_i R_ij, and entropies of base k and d,
+
+        D_i = 1 - H_k(P_i.),    D = sum_i rho_i D_i,    rho_i = sum_j R_ij / sum_ij R_ij,
+        C_j = 1 - H_d(Q_.j),    C = mean of C_j, or "weighted" by sum_i R_ij / sum_ij R_ij:
+
+    Eastwood and Williams (2018), section 2. With k = 1 or d = 1 an entry scores 1. All importances 0: D = C = 0.
+
+    Parameters
+    ----------
+    importance : (d, k)
+    completeness : {"mean", "weighted"}
+
+    Returns
+    -------
+    DCI
+
+    Examples
+    --------
     >>> result = dci_from_importance(np.vstack([5 * np.eye(5), 5 * np.eye(5)]))
     >>> result.disentanglement, round(result.completeness, 6)  # 1 - ln 2 / ln 10
     (1.0, 0.69897)
@@ -197,7 +337,7 @@ def warn_of_many_classes(inputs: Inputs) -> None:
             )
 
 
-def _concentration(r: Array) -> Array:
+def _concentration(r: Floats) -> Floats:
     """1 minus the entropy of each row, in units of its largest possible value; 1 where a row has one entry."""
     if r.shape[1] == 1:
         return np.ones(len(r))
@@ -206,12 +346,7 @@ def _concentration(r: Array) -> Array:
     return 1 + (p * np.log(np.where(p > 0, p, 1.0))).sum(axis=1) / np.log(r.shape[1])
 
 
-def _known(name: str, given: Any, choices: Any) -> None:
-    if given not in choices:
-        raise ValueError(f"{name} is {given!r}, expected one of {', '.join(repr(choice) for choice in choices)}")
-
-
-def _quality(measure: str, column: Array, train: Rows, test: Rows, predicted: Array, guess_error: float) -> float:
+def _quality(measure: str, column: Floats, train: Ints, test: Ints, predicted: Floats, guess_error: float) -> float:
     truth = column[test]
     if measure == "accuracy":
         shared = np.isin(truth, column[train])
@@ -223,73 +358,19 @@ def _quality(measure: str, column: Array, train: Rows, test: Rows, predicted: Ar
     return max(0.0, 1 - error / (column.max() - column.min()) ** 2 / guess_error)
 
 
-Fitted = tuple[Array, Array, dict[str, Any]]
+def _target(column: Floats, continuous: bool) -> tuple[NDArray[Any], Floats, int]:
+    """The training target, the value of each class, and the number of classes (0 for a number)."""
+    if continuous:
+        return column, column[:0], 0
+    values, labels = np.unique(column, return_inverse=True)
+    return labels, values, len(values)
 
 
-def _by_lasso(inputs: Inputs, train: Rows, test: Rows, options: Mapping[str, Any], rng: np.random.Generator) -> Fitted:
-    settings = {name: options[name] for name in ("alphas", "folds", "scale")}
-    fit = lasso.fit(inputs.codes[train], inputs.factors[train], **settings)
-    return np.abs(fit.weights), fit.predict(inputs.codes[test]), {"alpha": inputs.spread(fit.alpha)}
-
-
-def _targets(inputs: Inputs, train: Rows) -> list[tuple[NDArray[Any], Array, int]]:
-    """Per factor: the training targets, the value of each class, and the number of classes (0 for numbers)."""
-    targets: list[tuple[NDArray[Any], Array, int]] = []
-    for j, column in enumerate(inputs.factors[train].T):
-        if inputs.continuous[j]:
-            targets.append((column, column[:0], 0))
-        else:
-            values, labels = np.unique(column, return_inverse=True)
-            targets.append((labels, values, len(values)))
-    return targets
-
-
-def _by_forest(inputs: Inputs, train: Rows, test: Rows, options: Mapping[str, Any], rng: np.random.Generator) -> Fitted:
-    x, out = inputs.codes[train], inputs.codes[test]
-    depths, shares = options["depths"], options["max_features"]
-    whole = Sorted.of(x)
-    parts = []
-    if len(depths) > 1 or len(shares) > 1:
-        for left in np.array_split(np.arange(len(x)), min(options["folds"], len(x))):
-            rows = np.delete(np.arange(len(x)), left)
-            parts.append((Sorted.of(x[rows]), x[left], rows, left))
-    importance, predicted = np.zeros((x.shape[1], len(inputs.kept))), np.empty((len(out), len(inputs.kept)))
-    chosen = []
-    for j, (target, values, classes) in enumerate(_targets(inputs, train)):
-        depth, share = choose(parts, target, classes, rng, depths=depths, max_features=shares)
-        importance[:, j], guess = forest(whole, out, target, classes, rng, depths=[depth], max_features=share)
-        predicted[:, j] = values[guess[0].argmax(axis=1)] if classes else guess[0, :, 0]
-        chosen.append(depth)
-    return importance, predicted, {"depth": inputs.spread(np.array(chosen, np.float64))}
-
-
-def _by_boosting(
-    inputs: Inputs, train: Rows, test: Rows, options: Mapping[str, Any], rng: np.random.Generator
-) -> Fitted:
-    x, out = inputs.codes[train], inputs.codes[test]
-    whole = Sorted.of(x)
-    importance, predicted = np.zeros((x.shape[1], len(inputs.kept))), np.empty((len(out), len(inputs.kept)))
-    for j, (target, values, classes) in enumerate(_targets(inputs, train)):
-        if classes == 1:
-            predicted[:, j] = values[0]
-            continue
-        if options["backend"] == "sklearn":
-            importance[:, j], guess = _by_scikit_learn(x, out, target, classes, rng)
-        else:
-            fitted = boost(whole, target, classes, rng)
-            importance[:, j], guess = fitted.importance, fitted.predict(out)
-        predicted[:, j] = values[guess] if classes else guess
-    return importance, predicted, {"backend": options["backend"]}
-
-
-def _by_scikit_learn(
-    x: Array, out: Array, target: NDArray[Any], classes: int, rng: np.random.Generator
-) -> tuple[Array, NDArray[Any]]:
+def _boost_by_scikit_learn(
+    x: Floats, held: Floats, target: NDArray[Any], classes: int, rng: np.random.Generator
+) -> tuple[Floats, NDArray[Any]]:
     from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
     kind = GradientBoostingClassifier if classes else GradientBoostingRegressor
     fitted = kind(random_state=int(rng.integers(2**31))).fit(x, target)
-    return fitted.feature_importances_, fitted.predict(out)
-
-
-MODELS: dict[str, Callable[..., Fitted]] = {"lasso": _by_lasso, "forest": _by_forest, "boosted": _by_boosting}
+    return fitted.feature_importances_, fitted.predict(held)

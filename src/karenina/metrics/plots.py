@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from karenina._files import atomic
 from karenina._style import BLUE, GREEN, ORANGE, PURPLE, SKY
+from karenina.metrics.registry import score_name
 from karenina.metrics.table import Table
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ COLOURS = {
 
 
 def hinton(axis: "Axes", weights: NDArray[np.float64]) -> None:
-    """A Hinton diagram (DCI paper, figure 3): a square per entry of `weights` (rows, columns), its area the weight."""
+    """Draw a Hinton diagram: a square per entry of `weights` (rows, columns), its area the weight.
+
+    Eastwood and Williams (2018), Figure 3.
+    """
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
@@ -65,7 +69,7 @@ def plot_scores(table: Table, path: str | os.PathLike[str]) -> None:
     _bars(figure.add_subplot(grid[0, :]), bars)
     for i, (name, matrix) in enumerate(matrices.items()):
         axis = figure.add_subplot(grid[1 + i // columns, i % columns])
-        if name.startswith("dci"):
+        if name.startswith("dci_"):
             hinton(axis, matrix)
             _label(axis, f"{name}: importance", table.factor_names, matrix.shape[1])
         else:
@@ -96,12 +100,13 @@ def _bars(axis: "Axes", rows: list[Any]) -> None:
     rows = sorted(rows, key=lambda row: order.index(row.property) if row.property in order else len(order))
     positions = np.arange(len(rows))
     values = np.array([row.value for row in rows])
-    spread = np.nan_to_num([row.std for row in rows])
+    errors = np.nan_to_num([row.std for row in rows])
     colours = [COLOURS.get(row.property, "#777777") for row in rows]
-    axis.barh(positions, np.clip(values, 0, 1), xerr=spread if spread.any() else None, color=colours, height=0.75)
+    axis.barh(positions, np.clip(values, 0, 1), xerr=errors if errors.any() else None, color=colours, height=0.75)
     for position, value in zip(positions, values):
         axis.text(min(max(value, 0), 1) + 0.01, float(position), f"{value:.2f}", va="center", fontsize=7)
-    axis.set_yticks(positions, [f"{row.metric}  ({row.property})" for row in rows], fontsize=7)
+    names = [f"{score_name(row.metric, row.property)}  ({row.property})" for row in rows]
+    axis.set_yticks(positions, names, fontsize=7)
     axis.set(xlim=(0, 1.08), ylim=(len(rows) - 0.4, -0.6))
     axis.spines[["top", "right"]].set_visible(False)
     axis.set_title("Scores by property", fontsize=10, loc="left")

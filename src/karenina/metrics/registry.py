@@ -1,9 +1,30 @@
-"""All metrics in one place: what each measures, where it lives, and its parameters under each protocol."""
+"""All metrics in one place: what each measures, its function, and its parameters under each protocol.
 
-import importlib
+A package registers a metric under a name of its choice by an entry point of the group "karenina.metrics": a function of
+codes (n, d) and factors (n, k) that returns a number, or a `Metric`. `karenina.score` and studies then know it by name.
+"""
+
+import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+from karenina import _plugins
+from karenina.metrics._inputs import Inputs
+from karenina.metrics._result import Result
+from karenina.metrics.alignment import aligned_dci
+from karenina.metrics.dci import Lasso, Trees, dci
+from karenina.metrics.explicitness import explicitness
+from karenina.metrics.information import Binning, dcimig, jemmig, mig, mig_sup, modularity
+from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
+from karenina.metrics.irs import irs
+from karenina.metrics.label_free import (
+    gaussian_total_correlation,
+    gaussian_wasserstein_correlation,
+    mutual_information,
+)
+from karenina.metrics.sap import sap
 
 Settings = Mapping[str, Any]
 
@@ -12,222 +33,180 @@ PROTOCOLS = ("locatello", "carbonneau")
 
 @dataclass(frozen=True)
 class Metric:
-    """One line of the registry.
+    """What `karenina.score` needs to know of a metric.
 
-    home: "module:function" in karenina.metrics. properties: attribute of the result -> the property that it measures.
-    ours, locatello, carbonneau: parameters where they differ from the function's defaults; None where the protocol
-    does not have the metric. tables: the function reads information tables, which several metrics share.
-    codes_only: needs no factors. random: takes a seed. samples: takes a sampler. tests: takes rows to test on.
+    Parameters
+    ----------
+    function : (inputs, **settings) -> a result with `value`
+        `inputs` are checked codes and factors. Settings that it names are passed: `seed`, `sampler`, and `test`.
+    family : str
+    measures : the property that `value` measures, or for several: attribute of the result -> property
+    ours, locatello, carbonneau : settings where they differ from the function's defaults
+        None where the protocol does not have the metric.
     """
 
-    home: str
-    family: str
-    properties: Mapping[str, str]
-    ours: Settings | None = None
+    function: Callable[..., Any]
+    family: str = "other"
+    measures: str | Mapping[str, str] = ""
+    ours: Settings | None = field(default_factory=dict)
     locatello: Settings | None = None
     carbonneau: Settings | None = None
-    tables: bool = False
-    codes_only: bool = False
-    random: bool = False
-    samples: bool = False
-    tests: bool = False
 
     def settings(self, protocol: str | None) -> Settings | None:
         return getattr(self, protocol or "ours")
 
-    def function(self) -> Callable[..., Any]:
-        module, name = self.home.split(":")
-        function: Callable[..., Any] = getattr(importlib.import_module(f"karenina.metrics.{module}"), name)
-        return function
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Attribute of the result -> the property that it measures."""
+        return {"value": self.measures} if isinstance(self.measures, str) else self.measures
+
+    @cached_property
+    def parameters(self) -> frozenset[str]:
+        """The names of the settings and arguments of the function."""
+        return frozenset(inspect.signature(self.function).parameters)
+
+    @property
+    def codes_only(self) -> bool:
+        """Whether it needs no factors."""
+        return self.family == "label-free"
+
+    @property
+    def tests(self) -> bool:
+        """Whether it fits a predictor, which can be tested on other rows."""
+        return "test" in self.parameters
 
 
-# Parameters that belong to the information tables; the rest go to the function that reads them.
-TABLE_SETTINGS = ("bins", "binning", "limits", "estimator", "neighbours", "factor_bins")
-
-_DCI = {"disentanglement": "modularity", "completeness": "compactness", "informativeness": "explicitness"}
+# DCI's names of the three properties.
+DCI_PARTS = {"modularity": "disentanglement", "compactness": "completeness", "explicitness": "informativeness"}
+_DCI = {part: measured for measured, part in DCI_PARTS.items()}
 # Locatello et al. (2019), appendix C: 10,000 rows to train and 5,000 to test, or of fewer rows two thirds and one.
 _ROWS = {"rows": 15_000, "test_fraction": 1 / 3}
-_TEN = {"bins": 10, "factor_bins": 10}
+_TEN_BINS = {"binning": Binning(bins=10, factor_bins=10)}
 # The guess error of the text of Carbonneau et al. is 1/6; that of their release and of the numbers they print 1/12.
-_CARBONNEAU_DCI = {"continuous": True, "folds": 10, "guess_error": 1 / 12}
-_PENALTIES = (1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1)
-_VOTES = {"batch": 200, "train": 800, "evaluate": 800, "threshold": 0.02**2, "replace": False, "rescale": True}
+_CARBONNEAU_DCI = {"continuous": True, "guess_error": 1 / 12}
+_CARBONNEAU_LASSO = Lasso(scale="range", alphas=(1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1))
+_CARBONNEAU_FOREST = Trees("forest", depths=(8, 16, 32, 64, 128), max_features=(0.2, 0.4, 0.8, 1.0))
+_CARBONNEAU_VOTES = {
+    "batch": 200,
+    "train": 800,
+    "evaluate": 800,
+    "threshold": 0.02**2,
+    "replace": False,
+    "rescale": True,
+}
 
 METRICS: dict[str, Metric] = {
     "z_diff": Metric(
-        "interventions:z_diff",
+        z_diff,
         "intervention",
-        {"value": "modularity"},
-        ours={},
+        "modularity",
         locatello={"per_pair": False, "standardise": False},
         carbonneau={"batch": 200, "standardise": False, "rescale": True},
-        random=True,
-        samples=True,
     ),
     "z_min_variance": Metric(
-        "interventions:z_min_variance",
-        "intervention",
-        {"value": "modularity"},
-        ours={},
-        locatello={"threshold": 0.05},
-        carbonneau=_VOTES,
-        random=True,
-        samples=True,
+        z_min_variance, "intervention", "modularity", locatello={"threshold": 0.05}, carbonneau=_CARBONNEAU_VOTES
     ),
-    "z_max_variance": Metric(
-        "interventions:z_max_variance",
-        "intervention",
-        {"value": "modularity"},
-        ours={},
-        carbonneau=_VOTES,
-        random=True,
-        samples=True,
-    ),
+    "z_max_variance": Metric(z_max_variance, "intervention", "modularity", carbonneau=_CARBONNEAU_VOTES),
     "irs": Metric(
-        "irs:irs",
+        irs,
         "intervention",
-        {"value": "holistic"},
-        ours={},
+        "holistic",
         locatello={"quantile": 0.99, "factor_bins": 20, "bin_labels": True, "code_weights": "deviation"},
         carbonneau={"quantile": 1.0, "factor_bins": 10, "code_weights": "deviation"},
     ),
     "dci_lasso": Metric(
-        "dci:dci",
-        "predictor",
-        _DCI,
-        ours={"model": "lasso"},
-        carbonneau={"model": "lasso", "scale": "range", "alphas": _PENALTIES, **_CARBONNEAU_DCI},
-        random=True,
-        tests=True,
+        dci, "predictor", _DCI, {"model": "lasso"}, carbonneau={"model": _CARBONNEAU_LASSO, **_CARBONNEAU_DCI}
     ),
     "dci_forest": Metric(
-        "dci:dci",
-        "predictor",
-        _DCI,
-        ours={"model": "forest"},
-        carbonneau={
-            "model": "forest",
-            "depths": (8, 16, 32, 64, 128),
-            "max_features": (0.2, 0.4, 0.8, 1.0),
-            **_CARBONNEAU_DCI,
-        },
-        random=True,
-        tests=True,
+        dci, "predictor", _DCI, {"model": "forest"}, carbonneau={"model": _CARBONNEAU_FOREST, **_CARBONNEAU_DCI}
     ),
     "dci_boosted": Metric(
-        "dci:dci",
+        dci,
         "predictor",
         _DCI,
-        ours={"model": "boosted"},
+        {"model": "boosted"},
         locatello={"model": "boosted", "completeness": "weighted", "continuous": False, **_ROWS},
-        random=True,
-        tests=True,
     ),
-    "dci_aligned": Metric(
-        "alignment:aligned_dci",
-        "predictor",
-        {f"aligned.{part}": prop for part, prop in _DCI.items()},
-        ours={},
-        random=True,
-    ),
+    "dci_aligned": Metric(aligned_dci, "predictor", {f"aligned.{part}": measured for part, measured in _DCI.items()}),
     "explicitness": Metric(
-        "explicitness:explicitness",
+        explicitness,
         "predictor",
-        {"value": "explicitness"},
-        ours={},
+        "explicitness",
         locatello={"classifier": "multinomial", "balanced": False, **_ROWS},
-        carbonneau={"scale": "range", "rescale": True, "in_sample": True},
-        random=True,
-        tests=True,
+        carbonneau={"scale": "range", "rescale": True, "test_fraction": 0},
     ),
     "sap": Metric(
-        "sap:sap",
+        sap,
         "predictor",
-        {"value": "compactness"},
-        ours={},
+        "compactness",
         locatello={"standardise": False, "c": 0.01, **_ROWS},
         carbonneau={"classifier": "tree"},
-        random=True,
-        tests=True,
     ),
-    "mig": Metric(
-        "information:mig_of",
-        "information",
-        {"value": "compactness"},
-        ours={},
-        locatello={},
-        carbonneau={**_TEN, "normaliser": "code"},
-        tables=True,
-    ),
+    "mig": Metric(mig, "information", "compactness", locatello={}, carbonneau={**_TEN_BINS, "normaliser": "code"}),
     "mig_sup": Metric(
-        "information:mig_sup_of",
-        "information",
-        {"value": "modularity"},
-        ours={},
-        carbonneau={**_TEN, "normaliser": "code", "weight": "all"},
-        tables=True,
+        mig_sup, "information", "modularity", carbonneau={**_TEN_BINS, "normaliser": "code", "weight": "all"}
     ),
-    "mig_sup_weighted": Metric(
-        "information:mig_sup_of",
-        "information",
-        {"value": "modularity"},
-        ours={"weight": "information"},
-        tables=True,
-    ),
-    "jemmig": Metric(
-        "information:jemmig_of",
-        "information",
-        {"value": "holistic"},
-        ours={},
-        carbonneau=_TEN,
-        tables=True,
-    ),
+    "mig_sup_weighted": Metric(mig_sup, "information", "modularity", {"weight": "information"}),
+    "jemmig": Metric(jemmig, "information", "holistic", carbonneau=_TEN_BINS),
     "modularity": Metric(
-        "information:modularity_of",
+        modularity,
         "information",
-        {"value": "modularity"},
-        ours={},
+        "modularity",
         locatello={"weight": "all"},
-        carbonneau={**_TEN, "weight": "all"},
-        tables=True,
+        carbonneau={**_TEN_BINS, "weight": "all"},
     ),
-    "modularity_weighted": Metric(
-        "information:modularity_of",
-        "information",
-        {"value": "modularity"},
-        ours={"weight": "information"},
-        tables=True,
-    ),
-    "dcimig": Metric(
-        "information:dcimig_of",
-        "information",
-        {"value": "holistic"},
-        ours={},
-        carbonneau=_TEN,
-        tables=True,
-    ),
-    "total_correlation": Metric(
-        "label_free:gaussian_total_correlation",
-        "label-free",
-        {"value": "independence"},
-        ours={},
-        locatello={},
-        codes_only=True,
-    ),
+    "modularity_weighted": Metric(modularity, "information", "modularity", {"weight": "information"}),
+    "dcimig": Metric(dcimig, "information", "holistic", carbonneau=_TEN_BINS),
+    "total_correlation": Metric(gaussian_total_correlation, "label-free", "independence", locatello={}),
     "wasserstein_correlation": Metric(
-        "label_free:gaussian_wasserstein_correlation",
-        "label-free",
-        {"value": "independence"},
-        ours={"normalised": True},
-        locatello={},
-        codes_only=True,
+        gaussian_wasserstein_correlation, "label-free", "independence", {"normalised": True}, locatello={}
     ),
-    "mutual_information": Metric(
-        "label_free:mutual_information",
-        "label-free",
-        {"value": "independence"},
-        ours={},
-        locatello={},
-        codes_only=True,
-    ),
+    "mutual_information": Metric(mutual_information, "label-free", "independence", locatello={}),
 }
+
+
+def names() -> tuple[str, ...]:
+    """All metrics known by name: ours, then those of plug-ins."""
+    return tuple(METRICS | _plugins.found("metrics"))
+
+
+def find(name: str) -> Metric:
+    """The metric of a name."""
+    if name in METRICS:
+        return METRICS[name]
+    if name not in _plugins.found("metrics"):
+        raise ValueError(f"no metric {name!r}; there are {', '.join(names())}")
+    added = _plugins.load("metrics", name)
+    return added if isinstance(added, Metric) else of_function(added)
+
+
+def of_function(function: Callable[..., Any]) -> Metric:
+    """The metric of a plain function of codes (n, d) and factors (n, k) that returns a number, or a result.
+
+    It is given `seed` and `continuous` if it takes them, and may say what it measures by an attribute `property`.
+    """
+    takes = inspect.signature(function).parameters
+
+    def measured(inputs: Inputs, *, seed: int = 0) -> Any:
+        settings = {"seed": seed, "continuous": inputs.continuous.tolist()}
+        given = {key: value for key, value in settings.items() if key in takes}
+        try:
+            found = function(inputs.codes.copy(), inputs.factors.copy(), **given)
+            return found if hasattr(found, "value") else Result(float(found))
+        except Exception as error:  # whatever another package raises
+            raise ValueError(f"raised {type(error).__name__}: {error}") from error
+
+    return Metric(measured, "plug-in", str(getattr(function, "property", "")))
+
+
+def score_name(metric: str, measured: str, *, several: bool = False) -> str:
+    """What a score is called: the metric, followed by the part where it is DCI.
+
+    With `several` also by the property where it is not: for metrics of others that measure several.
+
+    >>> score_name("dci_lasso", "modularity"), score_name("mig", "compactness"), score_name("mine", "x", several=True)
+    ('dci_lasso disentanglement', 'mig', 'mine x')
+    """
+    if metric.split("_")[0] == "dci":
+        return f"{metric} {DCI_PARTS.get(measured, measured)}".strip()
+    return f"{metric} {measured}".strip() if several else metric

@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from karenina.metrics._inputs import Inputs, as_matrix, check
+from karenina.metrics._inputs import Continuous, Inputs, Test, check
 from karenina.metrics._sampling import Simulator
 from karenina.metrics.dci import warn_of_many_classes
-from karenina.metrics.information import InformationTables, information_tables
-from karenina.metrics.registry import METRICS, PROTOCOLS, TABLE_SETTINGS, Metric
+from karenina.metrics.registry import METRICS, PROTOCOLS, find, names
 from karenina.metrics.table import Row, Table
 
 
 def select(metrics: Iterable[str] | str | None, protocol: str | None) -> dict[str, Mapping[str, Any]]:
-    """The names of the metrics to compute, each with its parameters under the protocol."""
+    """The names of the metrics to compute, each with its settings under the protocol."""
     if protocol is not None and protocol not in PROTOCOLS:
         raise ValueError(f"no protocol {protocol!r}; there are {', '.join(PROTOCOLS)}, and None for our defaults")
     settings = {name: metric.settings(protocol) for name, metric in METRICS.items()}
@@ -28,13 +27,14 @@ def select(metrics: Iterable[str] | str | None, protocol: str | None) -> dict[st
         return available
     asked = [metrics] if isinstance(metrics, str) else list(metrics)
     if not asked:
-        raise ValueError(f"no metric asked for; there are {', '.join(available)}")
-    for name in asked:
-        if name not in METRICS:
-            raise ValueError(f"no metric {name!r}; there are {', '.join(METRICS)}")
-        if name not in available:
+        raise ValueError(f"no metric asked for; there are {', '.join(names())}")
+    chosen = {}
+    for name in dict.fromkeys(asked):
+        own = find(name).settings(protocol)
+        if own is None:
             raise ValueError(f"the protocol {protocol} has no {name}; it has {', '.join(available)}")
-    return {name: available[name] for name in dict.fromkeys(asked)}
+        chosen[name] = own
+    return chosen
 
 
 def score(
@@ -46,24 +46,40 @@ def score(
     seed: int = 0,
     *,
     factor_names: Sequence[str] | None = None,
-    continuous: bool | Sequence[bool] | None = None,
+    continuous: Continuous = None,
     sampler: Simulator | None = None,
-    test: tuple[ArrayLike, ArrayLike] | None = None,
+    test: Test = None,
 ) -> Table:
-    """All metrics of codes (n, d) against factors (n, k), each with its parts, in one table.
+    """All metrics of codes against factors, each with its parts, in one table.
 
-    metrics: names from `karenina.metrics.METRICS`; None: all. protocol: None for our defaults (the papers' definitions
-    with the released bugs repaired), "locatello" or "carbonneau" for the published parameters; docs/metrics.md lists
-    every difference. factor_names, continuous: one per factor; whole-number factors are labels unless declared.
-    sampler: a simulator, (m, k) rows of factors -> (m, d) codes, for the intervention metrics; None: they draw from the
-    table. test: codes and factors of other rows, on which predictors are tested; None: they hold rows of the table out.
+    Parameters
+    ----------
+    codes : (n, d)
+    factors : (n, k)
+    metrics : names from `METRICS` or of plug-ins; None: all of `METRICS`
+    protocol : {None, "locatello", "carbonneau"}
+        Our defaults, which are the papers' definitions with the released bugs repaired, or published parameters;
+        docs/metrics.md lists every difference.
+    repeats : int
+        Above 1, every metric is also computed on that many random halves of the rows, with new sampling seeds, and
+        `std` is their standard deviation. The variance of half-sample estimates around the full one is that of the full
+        one around the truth, so this is the error of the value printed. The value itself comes from all rows.
+    seed : int
+    factor_names : k names
+    continuous : bool or one per factor, optional
+        By default, factors of integers are categorical and all others continuous.
+    sampler : function, optional
+        A simulator, rows of factors (m, k) -> codes (m, d), for the intervention metrics, in place of the rows given.
+    test : (test_codes (m, d), test_factors (m, k)), optional
+        Other rows on which predictors are tested, instead of held-out ones.
 
-    With repeats > 1 every metric is also computed on that many random halves of the rows, with new sampling seeds, and
-    `std` is their standard deviation. The variance of half-sample estimates around the full one is that of the full one
-    around the truth, so this is the error of the value printed. The value itself always comes from all rows.
+    Returns
+    -------
+    Table
+        A metric that cannot be computed on this data has the value NaN and a note that says why.
 
-    A metric that cannot be computed on this data has the value NaN and a note that says why; the others go on.
-
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> v = rng.integers(5, size=(1000, 3))
     >>> table = score(v + 0.01 * rng.normal(size=v.shape), v, metrics=["mig", "dci_lasso"])
@@ -71,107 +87,59 @@ def score(
     (0.99, ['compactness', 'modularity', 'compactness', 'explicitness'])
     """
     if repeats < 1 or repeats != int(repeats):
-        raise ValueError(f"repeats must be a whole number from 1 on, got {repeats}")
+        raise ValueError(f"repeats must be an integer of 1 or more, got {repeats}")
     chosen = select(metrics, protocol)
-    inputs = check(codes, factors, continuous, factor_names)
-    declared = np.zeros(np.atleast_2d(np.asarray(factors).T).shape[0], bool)
-    declared[inputs.kept] = inputs.continuous
+    inputs = check(codes, factors, continuous, factor_names, test)
     for settings in chosen.values():
         if settings.get("model") == "boosted":  # now, as a note would be read when the minutes are over
-            numbers = inputs.continuous & (settings.get("continuous") is not False)
-            warn_of_many_classes(replace(inputs, continuous=numbers))
-    z, v = inputs.codes, np.asarray(factors, dtype=np.float64).reshape(len(inputs.codes), -1)
-    if test is not None:
-        test = as_matrix(test[0], "test_codes"), as_matrix(test[1], "test_factors")
-        if len(test[0]) != len(test[1]) or [a.shape[1] for a in test] != [z.shape[1], v.shape[1]]:
-            expected = f"(m, {z.shape[1]}) and (m, {v.shape[1]})"
-            raise ValueError(f"test has shapes {test[0].shape} and {test[1].shape}, expected {expected}")
-    results, seconds, notes = measure(chosen, z, v, declared, seed, sampler, test)
+            warn_of_many_classes(inputs.declare(settings.get("continuous")))
+    results, seconds, notes = measure(chosen, inputs, seed, sampler)
     halves: dict[str, list[Any]] = {name: [] for name in chosen}
     rng = np.random.default_rng(seed)
     for repeat in range(repeats if repeats > 1 else 0):
-        rows = np.sort(rng.permutation(len(z))[: len(z) // 2])
-        half = None
-        if test is not None:
-            some = rng.permutation(len(test[0]))[: max(1, len(test[0]) // 2)]
-            half = test[0][some], test[1][some]
-        found, spent, _ = measure(chosen, z[rows], v[rows], declared, seed + 1 + repeat, sampler, half)
+        half = np.sort(rng.permutation(len(inputs.codes))[: len(inputs.codes) // 2])
+        m = 0 if inputs.test is None else len(inputs.test[0])
+        half_of_test = rng.permutation(m)[: max(1, m // 2)] if m else None
+        found, spent, _ = measure(chosen, inputs.of_rows(half, half_of_test), seed + 1 + repeat, sampler)
         for name in chosen:
             halves[name].append(found[name])
             seconds[name] += spent[name]
-    rows_of_table = []
+    rows = []
     for name in chosen:
-        metric = METRICS[name]
-        for attribute, prop in metric.properties.items():
+        metric = find(name)
+        for attribute, measured in metric.properties.items():
             read = attrgetter(attribute)
             values = [read(result) for result in halves[name] if result is not None]
-            rows_of_table.append(
-                Row(
-                    metric=name,
-                    family=metric.family,
-                    property=prop,
-                    value=float(read(results[name])) if results[name] is not None else float("nan"),
-                    std=float(np.std(values, ddof=1)) if len(values) > 1 else float("nan"),
-                    seconds=seconds[name],
-                    note=notes[name],
-                )
-            )
-    names = tuple(factor_names) if factor_names is not None else tuple(f"factor {j}" for j in range(len(declared)))
-    about = {"protocol": protocol, "repeats": repeats, "seed": seed, "rows": len(z), "codes": z.shape[1]}
+            value = float(read(results[name])) if results[name] is not None else float("nan")
+            std = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
+            rows.append(Row(name, metric.family, measured, value, std, seconds[name], notes[name]))
+    n, d = inputs.codes.shape
+    about = {"protocol": protocol, "repeats": repeats, "seed": seed, "rows": n, "codes": d}
     kept = {name: result for name, result in results.items() if result is not None}
-    return Table(tuple(rows_of_table), kept, names, about)
+    return Table(tuple(rows), kept, inputs.given_names, about)
 
 
 def measure(
-    chosen: Mapping[str, Mapping[str, Any]],
-    z: np.ndarray,
-    v: np.ndarray,
-    continuous: np.ndarray,
-    seed: int,
-    sampler: Simulator | None,
-    test: tuple[np.ndarray, np.ndarray] | None = None,
+    chosen: Mapping[str, Mapping[str, Any]], inputs: Inputs, seed: int, sampler: Simulator | None = None
 ) -> tuple[dict[str, Any], dict[str, float], dict[str, str]]:
-    """Result (None if it could not be had), seconds and note of every metric. Information tables are made once."""
+    """Result (None if it could not be had), seconds and note of every metric."""
     results: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     notes: dict[str, str] = {}
-    shared: dict[Any, InformationTables] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # constant factors have been named once, by the check of the whole table
-        inputs = check(z, v, continuous.tolist())
+    untested = replace(inputs, test=None)
     for name, settings in chosen.items():
-        metric = METRICS[name]
-        more: dict[str, Any] = {"seed": seed} if metric.random else {}
-        if metric.samples and sampler is not None:
-            more["sampler"] = sampler
-        if metric.tests and test is not None and not settings.get("in_sample"):
-            more |= {"test_codes": test[0], "test_factors": test[1]}
+        metric = find(name)
+        offered = {"seed": seed} | ({} if sampler is None else {"sampler": sampler})
+        more = {key: value for key, value in offered.items() if key in metric.parameters}
+        given = inputs if metric.tests and settings.get("test_fraction") != 0 else untested
         start = time.process_time()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                if metric.tables:
-                    results[name] = _from_tables(metric, settings, inputs, shared)
-                elif metric.codes_only:
-                    results[name] = metric.function()(z, **settings)
-                else:
-                    # A protocol may treat all factors as numbers, or all as labels.
-                    given = {"continuous": continuous.tolist(), **more, **settings}
-                    results[name] = metric.function()(z, v, **given)
-                said = dict.fromkeys(str(w.message) for w in caught)
-                notes[name] = "; ".join(text for text in said if "dropped constant" not in text)
+                results[name] = metric.function(given, **more, **settings)
+                notes[name] = "; ".join(dict.fromkeys(str(warning.message) for warning in caught))
             except ValueError as error:
                 results[name] = None
                 notes[name] = str(error)
         seconds[name] = time.process_time() - start
     return results, seconds, notes
-
-
-def _from_tables(
-    metric: Metric, settings: Mapping[str, Any], inputs: Inputs, shared: dict[Any, InformationTables]
-) -> Any:
-    of_tables = {key: value for key, value in settings.items() if key in TABLE_SETTINGS}
-    key = tuple(sorted(of_tables.items()))
-    if key not in shared:
-        shared[key] = information_tables(inputs, **of_tables)
-    return metric.function()(shared[key], **{k: v for k, v in settings.items() if k not in TABLE_SETTINGS})

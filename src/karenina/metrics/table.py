@@ -1,4 +1,4 @@
-"""The result of `karenina.score`: every metric, with its family, property, spread and time."""
+"""The result of `karenina.score`: every metric, with its family, property, standard deviation and time."""
 
 import json
 import os
@@ -11,8 +11,10 @@ import numpy as np
 
 from karenina._console import plain_console
 from karenina._files import atomic
+from karenina.metrics.registry import score_name
 
 COLUMNS = ("metric", "family", "property", "value", "std", "seconds", "note")
+_HEADINGS = ("metric", "property", "family", "value", "std", "seconds", "note")
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,12 @@ class Row:
 class Table(Mapping[str, Any]):
     """Scores of one representation: `table["mig"].value`, `.per_factor`, `.matrix`; `table.frame`; `print(table)`.
 
-    rows: one per metric and property. results: metric -> its result on all rows. settings: how it was computed.
+    Attributes
+    ----------
+    rows : one per metric and property
+    results : metric -> its result on all rows of codes
+    factor_names : k names
+    settings : how the scores were computed
     """
 
     rows: tuple[Row, ...]
@@ -60,13 +67,13 @@ class Table(Mapping[str, Any]):
 
     @cached_property
     def per_factor(self) -> Any:
-        """A tidy pandas frame of the values per factor: metric, property, factor, value."""
+        """A tidy pandas frame of the values per factor: metric, property ("" where it has one), factor, value."""
         import pandas as pd
 
         lines = []
         for metric, result in self.results.items():
-            for prop, values in per_factor_values(result).items():
-                lines += [(metric, prop, name, float(v)) for name, v in zip(self.factor_names, values)]
+            for measured, values in per_factor_values(result).items():
+                lines += [(metric, measured, name, float(v)) for name, v in zip(self.factor_names, values)]
         return pd.DataFrame(lines, columns=["metric", "property", "factor", "value"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,38 +91,40 @@ class Table(Mapping[str, Any]):
         }
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
-        if path is not None:
-            with atomic(path) as part:
-                part.write_text(text)
-        return text
+        return _written(json.dumps(self.to_dict(), indent=2, allow_nan=False), path)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
-        text: str = self.frame.to_csv(index=False)
-        if path is not None:
-            with atomic(path) as part:
-                part.write_text(text)
-        return text
+        return _written(self.frame.to_csv(index=False), path)
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and lines of the table as text; columns in which there is nothing are left out."""
+        lines = [
+            {
+                "metric": score_name(row.metric, row.property),
+                "property": row.property,
+                "family": row.family,
+                "value": _number(row.value),
+                "std": _number(row.std),
+                "seconds": f"{row.seconds:.2f}" if i == 0 or self.rows[i - 1].metric != row.metric else "",
+                "note": row.note,
+            }
+            for i, row in enumerate(self.rows)
+        ]
+        nothing = {"std": "-", "note": ""}
+        used = [name for name in _HEADINGS if any(line[name] != nothing.get(name) for line in lines)]
+        return used, [[line[name] for name in used] for line in lines]
 
     def __rich__(self) -> Any:
         from rich.table import Table as RichTable
         from rich.text import Text
 
+        headings, lines = self._cells()
         table = RichTable(box=None, pad_edge=False, header_style="bold")
-        spread = any(np.isfinite(row.std) for row in self.rows)
-        notes = any(row.note for row in self.rows)
-        headings = ["metric", "property", "family", "value", *(["std"] if spread else []), "seconds"]
-        for heading in [*headings, *(["note"] if notes else [])]:
+        for heading in headings:
             numeric = heading in ("value", "std", "seconds")
             table.add_column(heading, justify="right" if numeric else "left", no_wrap=heading != "note")
-        previous = ""
-        for row in self.rows:
-            first = row.metric != previous
-            cells = [row.metric if first else "", row.property, row.family if first else "", _number(row.value)]
-            cells += [_number(row.std)] if spread else []
-            cells += [f"{row.seconds:.2f}" if first else ""] + ([row.note] if notes else [])
-            table.add_row(*map(Text, cells))  # a name may look like markup
-            previous = row.metric
+        for line in lines:
+            table.add_row(*map(Text, line))  # a name may look like markup
         return table
 
     def __str__(self) -> str:
@@ -129,23 +138,26 @@ class Table(Mapping[str, Any]):
     def _repr_html_(self) -> str:
         from html import escape
 
-        cells = [
-            (row.metric, row.property, row.family, _number(row.value), _number(row.std), f"{row.seconds:.2f}", row.note)
-            for row in self.rows
-        ]
-        headings = ("metric", "property", "family", "value", "std", "seconds", "note")
+        headings, lines = self._cells()
         head = "".join(f"<th>{name}</th>" for name in headings)
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in cells)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _written(text: str, path: str | os.PathLike[str] | None) -> str:
+    if path is not None:
+        with atomic(path) as part:
+            part.write_text(text)
+    return text
 
 
 def per_factor_values(result: Any) -> dict[str, np.ndarray]:
     """The values per factor of a result, by property ("" where the metric has just one)."""
     found = {}
     if getattr(result, "per_factor", None) is not None:
-        found["completeness" if hasattr(result, "completeness") else ""] = np.asarray(result.per_factor)
+        found["compactness" if hasattr(result, "per_factor_informativeness") else ""] = np.asarray(result.per_factor)
     if getattr(result, "per_factor_informativeness", None) is not None:
-        found["informativeness"] = np.asarray(result.per_factor_informativeness)
+        found["explicitness"] = np.asarray(result.per_factor_informativeness)
     return found
 
 

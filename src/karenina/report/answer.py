@@ -11,7 +11,14 @@ from karenina.report.material import Material
 from karenina.studies._bootstrap import spearman
 
 # The scores against which a choice is checked, where the models have them: one of each family of the literature.
-CHECKS = ("mig", "dci_boosted modularity", "dci_forest modularity", "dci_lasso modularity", "z_min_variance", "sap")
+CHECKS = (
+    "mig",
+    "dci_boosted disentanglement",
+    "dci_forest disentanglement",
+    "dci_lasso disentanglement",
+    "z_min_variance",
+    "sap",
+)
 MOST_CHECKS = 4
 # What a reader of a study without labels asks for first, after the ranking.
 LABEL_FREE = ("reconstruction", "kl", "informative_latents")

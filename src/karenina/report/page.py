@@ -16,6 +16,7 @@ import numpy as np
 
 from karenina._files import atomic, sweep
 from karenina._version import __version__
+from karenina.metrics.registry import score_name
 from karenina.report.answer import Answer, answers
 from karenina.report.details import details, priority
 from karenina.report.figures import Section, sections
@@ -289,12 +290,12 @@ def _per_factor(material: Material) -> dict[str, Any]:
     found: dict[str, Any] = {}
     parts = material.frame[material.frame["factor"] != ""]
     for data, part in parts.groupby("data", sort=False):
-        score = part["metric"] + " " + part["property"].fillna("")
-        wide = part.assign(score=score.str.strip()).pivot_table(
+        score = [score_name(*pair, several=True) for pair in zip(part["metric"], part["property"].fillna(""))]
+        wide = part.assign(score=score).pivot_table(
             index="run", columns=["score", "factor"], values="value", sort=False, dropna=False
         )
         names = list(dict.fromkeys(part["factor"]))
-        rows = list(dict.fromkeys(score.str.strip()))
+        rows = list(dict.fromkeys(score))
         wide = wide.reindex(columns=[(row, name) for row in rows for name in names])
         values = {str(run): [_plain(v) for v in line] for run, line in zip(wide.index, wide.to_numpy())}
         found[str(data)] = {"names": names, "scores": rows, "values": values}

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from karenina.metrics.registry import score_name
+
 UNSUPERVISED = ("label-free", "selection")
 TASK = "task"  # what codes are good for: neither a measure of disentanglement nor free of labels
 _RUN = ["run", "data", "method", "strength", "setting", "seed", "latents"]
@@ -46,7 +48,8 @@ def scores(frame: pd.DataFrame) -> Scores:
     whole = frame[frame["factor"] == ""]
     properties = whole.groupby("metric")["property"].nunique()
     several = whole["metric"].isin(properties.index[properties > 1])
-    names = whole["metric"].where(~several, whole["metric"] + " " + whole["property"])
+    names = whole["metric"].copy()
+    names[several] = [score_name(*pair, several=True) for pair in zip(names[several], whole["property"][several])]
     run, runs = pd.factorize(whole["run"])
     score, found = pd.factorize(names)
     values = np.full((len(runs), len(found)), np.nan)

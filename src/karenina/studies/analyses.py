@@ -2,7 +2,7 @@
 
 ANALYSES lists them with the figure of each (in karenina.studies.figures). Intervals are 95 % bootstrap percentiles
 over runs, unless said otherwise.
-A score is a metric, followed by the property where a metric measures several ("dci_gbt modularity").
+A score is a metric, followed by its part where a metric has several ("dci_boosted disentanglement").
 """
 
 from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ from karenina.metrics.label_free import (
     gaussian_wasserstein_correlation,
     mutual_information,
 )
-from karenina.metrics.registry import METRICS
+from karenina.metrics.registry import find
 from karenina.metrics.table import Row, Table
 from karenina.numerics.gaussian import kl_per_latent
 
@@ -100,7 +100,7 @@ def evaluate(
         continuous = [size is None for size in data.factor_sizes]
         sampler = _grid_sampler(run, data)
         # Locatello et al. (2019), appendix C: predictors are trained on 10,000 rows and tested on 5,000 others.
-        apart = protocol == "locatello" and any(METRICS[name].tests for name in scoring.select(metrics, protocol))
+        apart = protocol == "locatello" and any(find(name).tests for name in scoring.select(metrics, protocol))
         other = None
         if tasks or apart:
             unseen, truth = inputs(data, rows // 2, seed + 1)

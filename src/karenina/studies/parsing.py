@@ -218,7 +218,7 @@ def _check_names(source: Source, plan: Plan) -> None:
     """Names that only the rest of the package knows."""
     from karenina import data
     from karenina.data.naming import split_name
-    from karenina.metrics.registry import METRICS, PROTOCOLS
+    from karenina.metrics import registry
     from karenina.models.initialisation import INITS
     from karenina.models.networks import NETWORKS
     from karenina.models.objectives import DECODERS
@@ -237,6 +237,6 @@ def _check_names(source: Source, plan: Plan) -> None:
     _one_of(source, "decoder", plan.decoder, DECODERS, "decoder")
     _one_of(source, "init", plan.init, ("auto", *INITS), "init")
     for metric in plan.evaluation.metrics or ():
-        _one_of(source, "metric", metric, METRICS, "evaluation", "metrics")
+        _one_of(source, "metric", metric, registry.names(), "evaluation", "metrics")
     if plan.evaluation.protocol is not None:
-        _one_of(source, "protocol", plan.evaluation.protocol, PROTOCOLS, "evaluation", "protocol")
+        _one_of(source, "protocol", plan.evaluation.protocol, registry.PROTOCOLS, "evaluation", "protocol")

@@ -15,23 +15,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.metrics._inputs import check
+from karenina.metrics.information import Binning
 from karenina.metrics.registry import METRICS, PROTOCOLS
 from karenina.metrics.scoring import measure
 
-# Our defaults, the published protocols, and our defaults with bins of equal population instead of equal width.
-AUDITED = ("ours", "quantile", *PROTOCOLS)
+# Our defaults, the same with bins of equal population instead of equal width, and the published protocols.
+AUDITED_PROTOCOLS = ("ours", "quantile", *PROTOCOLS)
+# In place of a protocol, for functions of one's own.
 MINE = "mine"
-# The property of a metric that does not say what it measures.
-OWN = "own"
+# The property of a function that does not say what it measures.
+UNKNOWN_PROPERTY = "own"
 TREES = ("dci_forest", "dci_boosted")
-_LEVELS = 10
+# Values of a factor under "locatello", a protocol for categorical factors.
+LEVELS = 10
 # Functions of one's own draw from other seeds than the data: their noise must not be the answer.
 _OTHER_SEEDS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Subject:
-    """Metrics that are measured together: `metrics` maps names to parameters, or a name to a function of one's own."""
+class MetricGroup:
+    """Metrics that are measured together: `metrics` maps names to settings, or to functions of one's own."""
 
     protocol: str
     trees: bool
@@ -54,26 +58,26 @@ def audited() -> list[str]:
     return [name for name, metric in METRICS.items() if not metric.codes_only]
 
 
-def subjects(
+def metric_groups(
     metrics: Iterable[str] | None, protocols: Iterable[str], mine: Mapping[str, Callable[..., Any]], trees: bool
-) -> list[Subject]:
-    """Groups of metrics to measure together. Trees stand apart: they are slow, and see fewer rows."""
+) -> list[MetricGroup]:
+    """Metrics to measure together. Those with trees stand apart: they are slow, and see fewer rows."""
     asked = None if metrics is None else list(dict.fromkeys(known for name in metrics for known in _known(name)))
-    found = []
-    for kind in dict.fromkeys([protocols] if isinstance(protocols, str) else protocols):
-        if kind not in AUDITED:
-            raise ValueError(f"no protocol {kind!r}; there are {', '.join(AUDITED)}")
-        chosen = {name: parameters(name, kind) for name in (audited() if asked is None else asked)}
+    groups = []
+    for protocol in dict.fromkeys([protocols] if isinstance(protocols, str) else protocols):
+        if protocol not in AUDITED_PROTOCOLS:
+            raise ValueError(f"no protocol {protocol!r}; there are {', '.join(AUDITED_PROTOCOLS)}")
+        chosen = {name: settings(name, protocol) for name in (audited() if asked is None else asked)}
         known = {name: values for name, values in chosen.items() if values is not None}
         quick = {name: values for name, values in known.items() if name not in TREES}
         slow = {name: values for name, values in known.items() if name in TREES and (trees or asked is not None)}
-        found += [Subject(kind, False, quick)] if quick else []
-        found += [Subject(kind, True, slow)] if slow else []
+        groups += [MetricGroup(protocol, False, quick)] if quick else []
+        groups += [MetricGroup(protocol, True, slow)] if slow else []
     if mine:
-        found.append(Subject(MINE, False, dict(mine)))
-    if not found:
+        groups.append(MetricGroup(MINE, False, dict(mine)))
+    if not groups:
         raise ValueError(f"nothing to audit: {', '.join(asked or [])} under {', '.join(protocols)}")
-    return found
+    return groups
 
 
 def _known(name: str) -> list[str]:
@@ -86,24 +90,28 @@ def _known(name: str) -> list[str]:
     return found
 
 
-def parameters(name: str, protocol: str) -> dict[str, Any] | None:
-    """The parameters of a metric under this protocol; None where it does not have it."""
+def settings(name: str, protocol: str) -> dict[str, Any] | None:
+    """The settings of a metric under this protocol; None where it does not have it."""
     metric = METRICS[name]
     if protocol == "quantile":
-        return {**(metric.ours or {}), "binning": "quantile"} if metric.tables and metric.ours is not None else None
+        binning = {"binning": Binning(kind="quantile")}
+        return {**(metric.ours or {}), **binning} if metric.family == "information" else None
     own = metric.settings(None if protocol == "ours" else protocol)
     return None if own is None else dict(own)
 
 
 def uses_bins(name: str, protocol: str, mine: Mapping[str, Callable[..., Any]]) -> bool | None:
-    """Whether the metric cuts values into bins, by its parameters. A function of one's own may say so itself, with an
-    attribute `bins`; without that or a parameter that is called bins, None."""
+    """Whether the metric cuts values into bins, by its parameters.
+
+    A function of one's own may say so itself, with an attribute `bins`; without that or a parameter that is called
+    bins, None.
+    """
     if protocol != MINE:
-        return METRICS[name].tables or "factor_bins" in _signature(METRICS[name].function())
-    if any("bin" in parameter for parameter in _signature(mine[name])):
+        return METRICS[name].family == "information" or "factor_bins" in METRICS[name].parameters
+    if any("bin" in parameter for parameter in _parameters(mine[name])):
         return True
-    said = getattr(mine[name], "bins", None)
-    return None if said is None else bool(said)
+    declared = getattr(mine[name], "bins", None)
+    return None if declared is None else bool(declared)
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
@@ -118,57 +126,57 @@ def fingerprint(function: Callable[..., Any]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _signature(function: Callable[..., Any]) -> tuple[str, ...]:
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     try:
         return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):  # a compiled function may not say
         return ()
 
 
-def apply(subject: Subject, codes: NDArray[Any], factors: NDArray[Any], labels: bool, seed: int) -> list[Score]:
-    """Every score of the subject. Metrics of karenina share their tables; a function of one's own may do anything."""
-    if subject.protocol == MINE:
+def apply(group: MetricGroup, codes: NDArray[Any], factors: NDArray[Any], categorical: bool, seed: int) -> list[Score]:
+    """Every score of the group. Metrics of karenina share their tables; a function of one's own may do anything."""
+    if group.protocol == MINE:
         return [
             score
-            for name, function in subject.metrics.items()
-            for score in _own(name, function, codes, factors, labels, seed)
+            for name, function in group.metrics.items()
+            for score in _own(name, function, codes, factors, categorical, seed)
         ]
-    if subject.protocol == "locatello" and not labels:  # that study knows factors with a few values only
-        factors = np.floor(_LEVELS * factors / (factors.max(axis=0) * (1 + 1e-12)))
-        labels = True
-    continuous = np.full(factors.shape[1], not labels)
-    results: dict[str, Any] = dict.fromkeys(subject.metrics)
-    notes = dict.fromkeys(subject.metrics, "")
+    if group.protocol == "locatello" and not categorical:
+        factors = np.floor(LEVELS * factors / (factors.max(axis=0) * (1 + 1e-12)))
+        categorical = True
+    results: dict[str, Any] = dict.fromkeys(group.metrics)
+    notes = dict.fromkeys(group.metrics, "")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            results, _, notes = measure(subject.metrics, codes, factors, continuous, seed, None)
+            results, _, notes = measure(group.metrics, check(codes, factors, not categorical), seed)
         except ValueError as error:  # too few rows for any metric
-            notes = dict.fromkeys(subject.metrics, str(error))
+            notes = dict.fromkeys(group.metrics, str(error))
     found = []
-    for name in subject.metrics:
-        for attribute, prop in METRICS[name].properties.items():
+    for name in group.metrics:
+        for attribute, measured in METRICS[name].properties.items():
             value = math.nan if results[name] is None else float(attrgetter(attribute)(results[name]))
-            found.append(Score(subject.protocol, name, prop, value, notes[name]))
+            found.append(Score(group.protocol, name, measured, value, notes[name]))
     return found
 
 
 def _own(
-    name: str, function: Callable[..., Any], codes: NDArray[Any], factors: NDArray[Any], labels: bool, seed: int
+    name: str, function: Callable[..., Any], codes: NDArray[Any], factors: NDArray[Any], categorical: bool, seed: int
 ) -> list[Score]:
     """A function that raises, or returns what is not a number, is reported; it gets copies, and may spoil them."""
-    more = {"seed": seed + _OTHER_SEEDS, "continuous": not labels}
-    more = {key: value for key, value in more.items() if key in _signature(function)}
-    prop = str(getattr(function, "property", OWN))
+    offered = {"seed": seed + _OTHER_SEEDS, "continuous": not categorical}
+    taken = {key: value for key, value in offered.items() if key in _parameters(function)}
+    measured = str(getattr(function, "property", UNKNOWN_PROPERTY))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = function(codes.copy(), factors.copy(), **more)
-            parts = result if isinstance(result, Mapping) else {prop: getattr(result, "value", result)}
+            result = function(codes.copy(), factors.copy(), **taken)
+            parts = result if isinstance(result, Mapping) else {measured: getattr(result, "value", result)}
             numbers = {str(part): _number(value) for part, value in parts.items()}
     except (Exception, SystemExit) as error:
-        numbers = {prop: (math.nan, f"raised {type(error).__name__}: {error}")}
-    return [Score(MINE, name, part, *number) for part, number in (numbers or {prop: (math.nan, "returned {}")}).items()]
+        numbers = {measured: (math.nan, f"raised {type(error).__name__}: {error}")}
+    numbers = numbers or {measured: (math.nan, "returned {}")}
+    return [Score(MINE, name, part, *number) for part, number in numbers.items()]
 
 
 def _number(value: Any) -> tuple[float, str]:
@@ -197,5 +205,5 @@ def load(reference: str) -> Callable[..., Any]:
         raise ValueError(f"importing {module!r} raised {type(error).__name__}: {error}") from None
     if not callable(function):
         raise ValueError(f"{reference} is a {type(function).__name__}, not a function")
-    found: Callable[..., Any] = function
-    return found
+    loaded: Callable[..., Any] = function
+    return loaded

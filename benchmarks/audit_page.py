@@ -1,0 +1,68 @@
+"""Write the results in docs/audit.md, rules and tables and pictures, from the folder of an audit.
+
+karenina audit --full --protocol ours --protocol quantile --protocol locatello --protocol carbonneau --out FOLDER
+python benchmarks/audit_page.py FOLDER
+"""
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from pages import DOCS, write_part
+
+from karenina.audit import Audit, read
+from karenina.audit.pages import characteristics_text, markdown_table, rules_text, table_1_text
+from karenina.audit.rules import PRINTED_TABLE_1
+
+TITLES = {"ours": "Ours", "quantile": "Ours, with bins of equal population"}
+PICTURES = {
+    "curves-ours.png": ("audit-ours.png", "Ours, the experiments of Carbonneau et al."),
+    "failures-ours.png": ("audit-failures.png", "Ours, failures"),
+    "curves-carbonneau.png": ("audit-carbonneau.png", "carbonneau, the experiments of Carbonneau et al."),
+}
+
+
+def results(audit: Audit, pictures: list[str]) -> str:
+    """The rules, a table of characteristics per protocol, Table 1 and the pictures."""
+    about = audit.about
+    parts = [
+        f"{about['seeds']} seeds, {about['rows']:,} rows ({about['tree_rows']:,} for metrics that grow trees). "
+        "A cell has the tick and the number behind it.",
+        rules_text(),
+    ]
+    cells, cases = characteristics_text(audit), table_1_text(audit)
+    for protocol in dict.fromkeys(cells.protocol):
+        parts.append(f"### {TITLES.get(protocol, protocol)}")
+        parts.append(markdown_table(cells[cells.protocol == protocol].drop(columns="protocol")))
+    for at, (protocol, metric, measured) in enumerate(audit.keys):
+        printed = PRINTED_TABLE_1.get((metric, measured), ()) if protocol == "carbonneau" else ()
+        for column, number in zip(cases.columns[3:], printed):
+            cases.loc[at, column] += f" ({number})"
+    parts.append("### Modular, not compact (Table 1 of Carbonneau et al., 2022)")
+    parts.append("In brackets the numbers that they print, for their protocol.")
+    parts.append(markdown_table(cases))
+    parts += ["### Curves", *(f"![{PICTURES[name][1]}](pictures/{PICTURES[name][0]})" for name in pictures)]
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="of an audit with all experiments")
+    parser.add_argument("--page", type=Path, default=DOCS / "audit.md")
+    options = parser.parse_args()
+    if options.folder is None:
+        parser.print_usage()
+        return
+    try:
+        audit = read(options.folder)
+    except ValueError as error:
+        sys.exit(f"audit_page.py: {error}")
+    pictures = [name for name in PICTURES if (options.folder / name).exists()]
+    for name in pictures:
+        shutil.copy(options.folder / name, options.page.parent / "pictures" / PICTURES[name][0])
+    write_part(str(options.page), Path(__file__).name, results(audit, pictures))
+
+
+if __name__ == "__main__":
+    main()
