@@ -22,7 +22,7 @@ def of_mine(batch, *, gamma: float = 10.0):
     return {"reconstruction": batch.reconstruction, "kl": batch.kl.sum(), "total_correlation": gamma * tc}
 
 
-def critic_loss(module: nn.Module, z: Tensor, other: Tensor, noise: torch.Generator) -> Tensor:
+def critic_loss(module: nn.Module, z: Tensor, other: Tensor) -> Tensor:
     return module(z).mean() - module(other).mean() + sum(weight.square().sum() for weight in module.parameters())
 
 

@@ -72,7 +72,7 @@ class VAELearner:
         """One update of a module beside the network, from the codes of its update and those of a second batch x."""
         with torch.no_grad():
             other = self.sample(*self.network.encode(x))
-        loss = companion.loss(self.beside[companion.name], z, other, self.noise)
+        loss = companion.loss(self.beside[companion.name], z, companion.draw(other, self.noise))
         minimise(loss, self.optimisers[companion.name], others=False)
         return loss
 

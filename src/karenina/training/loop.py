@@ -109,18 +109,21 @@ def close_row(state: State) -> None:
 
 def check(state: State, learner: Learner) -> None:
     """Stop when a term or a weight is no longer a number, or the loss is far beyond where it began."""
-    row = state.history[-1]
+    norms = torch.stack([parameter.detach().norm() for parameter in network_of(learner).parameters()])
+    reason = divergence(state.history[-1], state.first_loss, bool(torch.isfinite(norms).all()))
+    if reason:
+        raise TrainingDiverged(reason)
+
+
+def divergence(row: dict[str, float], first_loss: float, finite: bool) -> str | None:
+    """Why training has diverged by this row of the history, or None. finite: whether the weights are."""
+    advice = f"by step {row['step']:.0f}: try a smaller learning rate"
     for name, value in row.items():
         if not np.isfinite(value):
-            raise TrainingDiverged(f"{name} is {value} by step {state.step}: try a smaller learning rate")
-    if abs(row["loss"]) > 1e4 * max(abs(state.first_loss), 1.0):
-        raise TrainingDiverged(
-            f"the loss grew from {state.first_loss:.4g} to {row['loss']:.4g} by step {state.step}: "
-            "try a smaller learning rate"
-        )
-    norms = torch.stack([parameter.detach().norm() for parameter in network_of(learner).parameters()])
-    if not torch.isfinite(norms).all():
-        raise TrainingDiverged(f"weights are not finite by step {state.step}: try a smaller learning rate")
+            return f"{name} is {value} {advice}"
+    if abs(row["loss"]) > 1e4 * max(abs(first_loss), 1.0):
+        return f"the loss grew from {first_loss:.4g} to {row['loss']:.4g} {advice}"
+    return None if finite else f"weights are not finite {advice}"
 
 
 def trace_steps(steps: int) -> list[int]:
