@@ -4,7 +4,6 @@ from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
-import torch
 from torch import Tensor, nn
 
 import karenina

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -74,10 +75,10 @@ class Stack:
         self.names = {id(layer): name for name, layer in self.template.named_modules()}
         self.turned = {f"{n}.weight".lstrip(".") for n, m in self.template.named_modules() if isinstance(m, nn.Linear)}
         every = [dict(module.named_parameters()) for module in modules]
-        self.parameters: dict[str, Tensor] = {}
+        self.parameters: dict[str, nn.Parameter] = {}
         for name in every[0]:
             stacked = torch.stack([self._turn(name, one[name].detach()) for one in every]).to(device).contiguous()
-            self.parameters[name] = stacked.requires_grad_()
+            self.parameters[name] = nn.Parameter(stacked)
 
     def __len__(self) -> int:
         return len(next(iter(self.parameters.values())))
@@ -94,10 +95,21 @@ class Stack:
             return torch.baddbmm(self.parameters[f"{prefix}bias"].unsqueeze(1), x, self.parameters[f"{prefix}weight"])
         if isinstance(module, nn.ReLU | nn.LeakyReLU | nn.Tanh):
             return module(x)
+        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+            return self._convolution(module, x)
         parameters = self.within(module)
         if not parameters:  # a change of shape: one batch of k * n rows
             return module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
         return torch.func.vmap(partial(torch.func.functional_call, module))(parameters, (x,))
+
+    def _convolution(self, module: nn.Conv2d | nn.ConvTranspose2d, x: Tensor) -> Tensor:
+        """As one convolution in k groups of channels."""
+        name = self.names[id(module)]
+        weight, bias = (self.parameters[f"{name}.{key}"].flatten(0, 1) for key in ("weight", "bias"))
+        apply: Any = nn.functional.conv_transpose2d if isinstance(module, nn.ConvTranspose2d) else nn.functional.conv2d
+        k = len(x)
+        y = apply(x.transpose(0, 1).flatten(1, 2), weight, bias, stride=module.stride, padding=module.padding, groups=k)
+        return y.unflatten(1, (k, -1)).transpose(0, 1)
 
     def within(self, module: nn.Module) -> dict[str, Tensor]:
         """The parameters of a part of the template by their names in it, as its layers want them, (k, ...)."""

@@ -23,18 +23,15 @@ class Batches:
     data : the data set.
     batch : images per model.
     device : where the images should be. A data set that fits is moved there once, and batches are gathered there.
-    resident : whether to keep the images there; "auto" if it is small and every factor row has one image.
+    expected : images that will be drawn; a data set is worth moving if they are as many as half of it.
     """
 
-    def __init__(self, data: DataSet, batch: int, device: torch.device, resident: bool | str = "auto"):
+    def __init__(self, data: DataSet, batch: int, device: torch.device, expected: float = float("inf")):
         self.data, self.batch, self.device = data, batch, device
         pixels = int(np.prod(data.image_shape))
         numbered = isinstance(data, TableDataSet) or (isinstance(data.factors, FactorGrid) and not data.stochastic)
-        fits = numbered and len(data) * pixels <= _MOST_BYTES
         self.table: Tensor | None = None
-        if resident is True and not numbered:
-            raise ValueError(f"{data.name} has no list of images to keep on {device}")
-        if resident is True or (resident == "auto" and fits):
+        if numbered and len(data) * pixels <= _MOST_BYTES and len(data) <= 2 * expected:
             floats = 4 * len(data) * pixels <= _MOST_BYTES
             parts = []
             for start in range(0, len(data), _ROWS):

@@ -1,69 +1,51 @@
 """`karenina.train_many`: many models of one data set, trained together where that is faster."""
 
-import hashlib
 import inspect
 import itertools
-import json
 import math
 import os
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from karenina._files import sweep
 from karenina.data import DataSet
 from karenina.models import fast
 from karenina.models.objectives import Objective
-from karenina.training.batches import Batches
-from karenina.training.checkpoint import FORMAT, BadFile, read_tensors, write_tensors
+from karenina.training.checkpoint import BadFile, read_tensors
 from karenina.training.config import Config, integer, make_config, number, shown
-from karenina.training.loop import TrainingDiverged, divergence, to_tensor, trace_steps
+from karenina.training.loop import TrainingDiverged
 from karenina.training.methods import Method, find
-from karenina.training.population import Member, PopulationLearner, grouped
-from karenina.training.run import Run, make_network, shapes, write_about, write_run
+from karenina.training.population import Options, Population, PopulationProgress, identity
+from karenina.training.run import Run, make_network, shapes
+from karenina.training.stacked_learner import Member, grouped
 from karenina.training.train import (
-    _CHECKPOINT,
-    _OLDER,
-    _alone,
-    _as_begun,
-    _look_back,
-    _train,
+    alone,
+    as_begun,
     as_data,
+    begun,
     check_memory,
+    look_back,
     pick_device,
-    size_of,
     train,
+    train_config,
 )
 
 # More models than this gain nothing on a CPU (benchmarks/population.py).
 _MOST_MODELS = 32
 _MEMORY_SHARE = 0.5
 # The arguments of `train` that a grid can sweep, besides the method's own.
-_SETTINGS = ("steps", "network", "latents", "batch", "learning_rate", "init", "decoder", "reconstruction_weight", "trace")
-
-
-@dataclass(frozen=True)
-class PopulationProgress:
-    """Where a population is. models: still training. done, total: models of the whole call. updates_per_second: models
-    x steps. seconds_left: of this population."""
-
-    step: int
-    steps: int
-    models: int
-    done: int
-    total: int
-    updates_per_second: float
-    seconds_left: float
+_SETTINGS = (
+    "steps", "network", "latents", "batch", "learning_rate", "init", "decoder", "reconstruction_weight", "trace",
+)  # fmt: skip
 
 
 def train_many(
@@ -161,7 +143,10 @@ def expand(
     if twice or "seed" in {*grid, *fixed}:
         odd = twice[0] if twice else "seed"
         raise ValueError(f"{odd} is given twice" if twice else "give seeds=, not seed")
-    columns = [list(v) if isinstance(v, Sequence | np.ndarray) and not isinstance(v, str) else [v] for v in grid.values()]
+    columns = [
+        list(value) if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else [value]
+        for value in grid.values()
+    ]
     for name, column in zip(grid, columns):
         if not column or len({repr(value) for value in column}) != len(column):
             raise ValueError(f"{name} should have one value or several different ones, got {shown(column)}")
@@ -178,16 +163,6 @@ def expand(
             name = f"{title}{swept}_seed={seed}".replace(os.sep, "-")
             points.append(Point(of, given, {**settings, "seed": seed}, name))
     return points
-
-
-@dataclass(frozen=True)
-class Options:
-    """How members are trained; nothing here changes what a member becomes beyond rounding."""
-
-    device: torch.device
-    population: int | str = "auto"
-    checkpoint_seconds: float = 60.0
-    progress: Callable[[PopulationProgress], None] | None = None
 
 
 def train_members(
@@ -213,11 +188,11 @@ def train_members(
                 path.mkdir(parents=True, exist_ok=True)
             except (FileExistsError, NotADirectoryError):
                 raise ValueError(f"{path} is not a directory, nor can it be made one: a file is in the way") from None
-            locks.enter_context(_alone(path))
+            locks.enter_context(alone(path))
             if free is not None:
-                members[i] = Member(_as_begun(path, members[i].config, free[i]), members[i].method)
+                members[i] = Member(as_begun(path, members[i].config, free[i]), members[i].method)
             try:
-                done = _look_back(path, members[i].config)
+                done = look_back(path, members[i].config)
             except TrainingDiverged as error:
                 found[i] = error
                 continue
@@ -225,17 +200,18 @@ def train_members(
             if done is not None:
                 found[i] = done
         left = [i for i in range(len(members)) if i not in found]
-        begun, left = _begun(folder, members, left)
-        alone, crowds = _pack(members, paths, left, options)
-        for indices in [*begun, *crowds]:
+        resumed, left = _resumed(folder, members, left)
+        single, crowds = _pack(members, paths, left, options)
+        for indices in [*resumed, *crowds]:
             crowd = [members[i] for i in indices]
-            done = len(found)
-            results = _Population(data, crowd, [paths[i] for i in indices], options, folder, done, len(members)).run()
+            into = [paths[i] for i in indices]
+            results = Population(data, crowd, into, options, folder, len(found), len(members)).run()
             found |= dict(zip(indices, results))
-        for i in alone:
+        for i in single:
+            one = members[i]
             try:
-                found[i] = _train(
-                    data, members[i].config, members[i].method, options.device, paths[i], options.checkpoint_seconds, None
+                found[i] = train_config(
+                    data, one.config, one.method, options.device, paths[i], options.checkpoint_seconds, None
                 )
             except TrainingDiverged as error:
                 found[i] = error
@@ -245,7 +221,7 @@ def train_members(
     return [found[i] for i in range(len(members))]
 
 
-def _begun(folder: Path | None, members: Sequence[Member], left: list[int]) -> tuple[list[list[int]], list[int]]:
+def _resumed(folder: Path | None, members: Sequence[Member], left: list[int]) -> tuple[list[list[int]], list[int]]:
     """Populations that were interrupted and whose members are all still wanted, and what is left besides."""
     found = []
     files = [] if folder is None or not folder.is_dir() else sorted(folder.glob("population-*.safetensors"))
@@ -254,16 +230,12 @@ def _begun(folder: Path | None, members: Sequence[Member], left: list[int]) -> t
             configs = [Config.from_json(one) for one in read_tensors(file)[1]["members"]]
         except (BadFile, KeyError, TypeError, ValueError):
             continue  # its members are trained anew
-        wanted = {_identity(members[i].config): i for i in left}
-        names = [_identity(config) for config in configs]
+        wanted = {identity(members[i].config): i for i in left}
+        names = [identity(config) for config in configs]
         if all(name in wanted for name in names):
             found.append([wanted[name] for name in names])
             left = [i for i in left if i not in found[-1]]
     return found, left
-
-
-def _identity(config: Config) -> str:
-    return json.dumps(config.to_json(), sort_keys=True)
 
 
 def _pack(
@@ -271,26 +243,25 @@ def _pack(
 ) -> tuple[list[int], list[list[int]]]:
     """Members to train one by one, and populations of the rest, of no more than fit."""
 
-    def started(i: int) -> bool:
-        path = paths[i]
-        return path is not None and any((path / name).exists() for name in (_CHECKPOINT, _OLDER))
-
-    alone = [i for i in left if options.population == 1 or started(i)]
+    single = [i for i in left if options.population == 1 or begun(paths[i])]
     crowds = []
-    rest = [i for i in left if i not in alone]
+    rest = [i for i in left if i not in single]
     for group in grouped([members[i] for i in rest]):
         indices = [rest[j] for j in group]
-        if len(indices) == 1 or (options.population == "auto" and not worth_stacking(members[indices[0]], options.device)):
-            alone += indices
+        first = members[indices[0]]
+        if len(indices) == 1 or (options.population == "auto" and not worth_stacking(first, options.device)):
+            single += indices
             continue
         most = _MOST_MODELS if options.population == "auto" else int(options.population)
-        fit = max(int(_MEMORY_SHARE * memory(options.device) / bytes_of(members[indices[0]])), 1)
+        fit = max(int(_MEMORY_SHARE * memory(options.device) / bytes_of(first)), 1)
         if fit < min(most, len(indices)) and options.population != "auto":
             warnings.warn(f"{most} models need more memory than there is: training {fit} at a time", stacklevel=4)
-        parts = math.ceil(len(indices) / min(most, fit))
-        for part in np.array_split(indices, parts):
-            (crowds if len(part) > 1 else alone).extend([part.tolist()] if len(part) > 1 else part.tolist())
-    return sorted(alone), crowds
+        for part in np.array_split(indices, math.ceil(len(indices) / min(most, fit))):
+            if len(part) == 1:
+                single += part.tolist()
+            else:
+                crowds.append(part.tolist())
+    return sorted(single), crowds
 
 
 def worth_stacking(member: Member, device: torch.device) -> bool:
@@ -326,221 +297,3 @@ def bytes_of(member: Member) -> float:
     weights = sum(math.prod(shape) for one in found for shape in one)
     units = sum(shape[0] for one in found for shape in one if len(shape) == 1)
     return 4 * (4 * weights + c.batch * (4 * units + 6 * math.prod(c.image_shape)))
-
-
-@dataclass
-class _State:
-    """All that changes while a population is trained, besides its weights. `alive`: which members still are."""
-
-    rngs: list[np.random.Generator]
-    alive: list[int]
-    step: int = 0
-    summed: int = 0
-    first_loss: list[float] = field(default_factory=list)
-    history: list[list[dict[str, float]]] = field(default_factory=list)
-    trace: list[NDArray[np.float16]] = field(default_factory=list)  # (all members, images, units) at each moment
-    failed: dict[int, str] = field(default_factory=dict)
-
-
-class _Population:
-    """Members on their way from their first step, or their checkpoint, to their run directories."""
-
-    def __init__(
-        self,
-        data: DataSet,
-        members: Sequence[Member],
-        paths: Sequence[Path | None],
-        options: Options,
-        folder: Path | None,
-        done: int,
-        total: int,
-    ):
-        self.data, self.members, self.paths, self.options = data, list(members), list(paths), options
-        self.done, self.total = done, total
-        self.config = members[0].config
-        name = hashlib.sha256("".join(_identity(m.config) for m in members).encode()).hexdigest()[:12]
-        self.file = None if folder is None else folder / f"population-{name}.safetensors"
-        self.older = None if self.file is None else self.file.with_suffix(".older")
-
-    def run(self) -> list[Run | TrainingDiverged]:
-        learner, state = self._resume()
-        for path, member in zip(self.paths, self.members):
-            if path is not None:
-                write_about(path, member.config, "running")
-        self._fit(learner, state)
-        results: list[Run | TrainingDiverged] = []
-        for i, member in enumerate(self.members):
-            if i in state.failed:
-                results.append(TrainingDiverged(f"{self.paths[i] or member.config.method}: {state.failed[i]}"))
-                continue
-            history = pd.DataFrame(state.history[i]).astype({"step": "int64"})
-            trace = np.stack([moment[i] for moment in state.trace]) if member.config.trace else None
-            network: Any = learner.network(state.alive.index(i))
-            run = Run(member.config, network, history, trace, self.paths[i])
-            path = self.paths[i]
-            if path is not None:
-                write_run(path, run)
-            results.append(run)
-        for file in (self.file, self.older):
-            if file is not None:
-                file.unlink(missing_ok=True)
-        return results
-
-    def _fit(self, learner: PopulationLearner, state: _State) -> None:
-        config, device, steps = self.config, self.options.device, self.config.steps
-        row_every = min(max(steps // 200, 1), 100)
-        moments = trace_steps(steps) if config.trace else []
-        watched = to_tensor(self.data.sample(200, np.random.default_rng(0))[0], device) if config.trace else None
-        batches = Batches(self.data, config.batch, device)
-        if watched is not None and not state.trace:
-            self._watch(learner, state, watched)
-        started, first = time.perf_counter(), state.step
-        saved = time.monotonic()
-        while state.step < steps and state.alive:
-            self._add(learner, state, learner.update(batches, [state.rngs[i] for i in state.alive], state.step))
-            state.step += 1
-            if state.step % row_every == 0 or state.step == steps:
-                self._close_row(learner, state)
-                self._report(state, started, first)
-            if watched is not None and state.step in moments and state.alive:
-                self._watch(learner, state, watched)
-            if self.file is not None and time.monotonic() - saved >= self.options.checkpoint_seconds:
-                if state.step < steps and state.alive:
-                    self._save(learner, state)
-                saved = time.monotonic()
-
-    def _report(self, state: _State, started: float, first: int) -> None:
-        if self.options.progress is None:
-            return
-        seconds = time.perf_counter() - started
-        speed = (state.step - first) / max(seconds, 1e-9)
-        left = (self.config.steps - state.step) / speed
-        models = len(state.alive)
-        self.options.progress(
-            PopulationProgress(state.step, self.config.steps, models, self.done, self.total, speed * models, left)
-        )
-
-    def _watch(self, learner: PopulationLearner, state: _State, watched: Tensor) -> None:
-        units = learner.activations(watched)
-        every = np.zeros((len(self.members), *units.shape[1:]), np.float16)
-        every[state.alive] = units
-        state.trace.append(every)
-
-    def _add(self, learner: PopulationLearner, state: _State, found: list[tuple[Tensor, Tensor]]) -> None:
-        """Sums stay on the device until a row is closed."""
-        for group, (values, kl) in zip(learner.groups, found):
-            row = torch.cat([values, kl], 1).double()
-            group.sums = row if group.sums is None else group.sums.add_(row)
-        if state.step == 0:
-            state.first_loss = torch.cat([values[:, 0] for values, _ in found]).tolist()
-        state.summed += 1
-
-    def _close_row(self, learner: PopulationLearner, state: _State) -> None:
-        """Write a row of every member's history, and leave out who has diverged."""
-        finite = torch.stack(
-            [p.detach().flatten(1).norm(dim=1) for p in learner.stacks["network"].parameters.values()]
-        ).isfinite()
-        healthy = finite.all(0).tolist()
-        gone = []
-        for group in learner.groups:
-            assert group.sums is not None
-            names = [*group.names, *(f"kl_{j}" for j in range(self.config.latents))]
-            for place, means in zip(range(group.start, group.stop), (group.sums / state.summed).tolist()):
-                i = state.alive[place]
-                state.history[i].append({"step": state.step, **dict(zip(names, means))})
-                reason = divergence(state.history[i][-1], state.first_loss[i], healthy[place])
-                if reason:
-                    gone.append(place)
-                    state.failed[i] = reason
-                    path = self.paths[i]
-                    if path is not None:
-                        write_about(path, self.members[i].config, "failed", reason)
-            group.sums = None
-        state.summed = 0
-        if gone:
-            kept = [place for place in range(len(state.alive)) if place not in gone]
-            state.alive = [state.alive[place] for place in kept]
-            if kept:
-                learner.keep(kept)
-
-    def _fresh(self) -> tuple[PopulationLearner, _State]:
-        k = range(len(self.members))
-        noise = [torch.Generator(self.options.device).manual_seed(m.config.seed) for m in self.members]
-        rngs = [np.random.default_rng(member.config.seed) for member in self.members]
-        learner = PopulationLearner(self.members, size_of(self.data), noise, self.options.device)
-        return learner, _State(rngs, list(k), history=[[] for _ in k])
-
-    def _save(self, learner: PopulationLearner, state: _State) -> None:
-        assert self.file is not None
-        # One tensor counts the updates of all parameters, and a file must not hold one twice.
-        tensors = {name: value.clone() for name, value in learner.tensors().items()}
-        tensors["noise"] = torch.stack([noise.get_state() for noise in learner.noise])
-        for i, group in enumerate(learner.groups):
-            if group.sums is not None:
-                tensors[f"sums/{i}"] = group.sums
-        if state.trace:
-            tensors["trace"] = torch.from_numpy(np.stack(state.trace))
-        about = {
-            "format": FORMAT,
-            "members": [member.config.to_json() for member in self.members],
-            "alive": state.alive,
-            "failed": {str(i): reason for i, reason in state.failed.items()},
-            "step": state.step,
-            "summed": state.summed,
-            "first_loss": state.first_loss,
-            "history": state.history,
-            "rngs": [rng.bit_generator.state for rng in state.rngs],
-            "groups": [[group.start, group.stop, group.how, group.names] for group in learner.groups],
-        }
-        try:
-            write_tensors(self.file, tensors, about, older=self.older)
-        except OSError as error:  # a full disk: the checkpoint before is still there
-            warnings.warn(f"no checkpoint at step {state.step}: {error}", stacklevel=4)
-
-    def _resume(self) -> tuple[PopulationLearner, _State]:
-        """Where the newest intact checkpoint left the population, or its first step."""
-        for file in (self.file, self.older):
-            if file is None or not file.exists():
-                continue
-            learner, state = self._fresh()
-            try:
-                self._load(file, learner, state)
-            except BadFile as error:
-                warnings.warn(f"a checkpoint of the population is of no use: {error}", stacklevel=4)
-                continue
-            return learner, state
-        return self._fresh()
-
-    def _load(self, file: Path, learner: PopulationLearner, state: _State) -> None:
-        tensors, about = read_tensors(file)
-        try:
-            if [Config.from_json(one) for one in about["members"]] != [member.config for member in self.members]:
-                raise BadFile(f"{file} belongs to another population")
-            state.alive = [int(i) for i in about["alive"]]
-            state.failed = {int(i): str(reason) for i, reason in about["failed"].items()}
-            if len(state.alive) < len(self.members):
-                learner.keep(state.alive)
-            finely = any(how != "vmap" for _, _, how, _ in about["groups"]) or len(about["groups"]) != len(learner.groups)
-            learner.groups = learner._groups(finely)
-            if [[g.start, g.stop] for g in learner.groups] != [one[:2] for one in about["groups"]]:
-                raise BadFile(f"{file} holds another order of models")
-            for i, (group, (_, _, how, names)) in enumerate(zip(learner.groups, about["groups"])):
-                group.how, group.names, group.sums = str(how), list(names), tensors.get(f"sums/{i}")
-            learner.settled = True
-            with torch.no_grad():
-                for name, value in learner.tensors().items():
-                    if tensors[name].shape != value.shape:
-                        raise BadFile(f"{file} holds other networks")
-                    value.copy_(tensors[name])
-            for noise, saved in zip(learner.noise, tensors["noise"]):
-                noise.set_state(saved)
-            for rng, saved in zip(state.rngs, about["rngs"]):
-                rng.bit_generator.state = saved
-            state.step, state.summed = integer("step", about["step"], 0), integer("summed", about["summed"], 0)
-            state.first_loss = [float(value) for value in about["first_loss"]]
-            state.history = [list(rows) for rows in about["history"]]
-            state.trace = list(tensors["trace"].numpy()) if "trace" in tensors else []
-        except BadFile:
-            raise
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
-            raise BadFile(f"{file} is not a checkpoint of a population: {error}") from None

@@ -1,315 +1,273 @@
-"""A population: k models of one network shape, trained as one stacked network.
+"""A population on its way from its first step, or its checkpoint, to the run directories of its members."""
 
-Nothing of a model depends on those beside it beyond rounding: it draws its batches and its noise from its own seed, as
-`karenina.train` does, and every product, loss and update is its own slice of a batched one.
-"""
-
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from karenina.models import fast
-from karenina.models.objectives import Batch, Objective, kl_per_latent
-from karenina.models.stacked import Stack, with_parameters
+from karenina.data import DataSet
 from karenina.training.batches import Batches
-from karenina.training.config import Config
-from karenina.training.learners import VAELearner, make_learner, total
-from karenina.training.methods import Method
+from karenina.training.checkpoint import FORMAT, BadFile, read_tensors, write_tensors
+from karenina.training.config import Config, integer
+from karenina.training.loop import TrainingDiverged, divergence, to_tensor, trace_steps
+from karenina.training.run import Run, write_about, write_run
+from karenina.training.stacked_learner import Member, PopulationLearner
+from karenina.training.train import size_of
 
 
 @dataclass(frozen=True)
-class Member:
-    """One model of a population: its config and its method."""
+class PopulationProgress:
+    """Where a population is. models: still training. done, total: models of the whole call. updates_per_second: models
+    x steps. seconds_left: of this population."""
 
-    config: Config
-    method: Method
+    step: int
+    steps: int
+    models: int
+    done: int
+    total: int
+    updates_per_second: float
+    seconds_left: float
 
-    @property
-    def stackable(self) -> bool:
-        """Whether its training is an objective on batches, with a network that has no buffers."""
-        return self.method.learner is VAELearner and self.method.fit is None and self.config.network != "resnet"
 
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """What members of one population have in common."""
-        c = self.config
-        beside = tuple(
-            (id(one), *((name, c.parameters[name]) for name in sorted(one.defaults()))) for one in self.method.beside
-        )
-        numbers = (c.network, c.latents, c.batch, c.steps, c.learning_rate, c.decoder, c.reconstruction_weight, c.trace)
-        return (c.data, c.images, c.image_shape, *numbers, beside)
+@dataclass(frozen=True)
+class Options:
+    """How members are trained; nothing here changes what a member becomes beyond rounding."""
+
+    device: torch.device
+    population: int | str = "auto"
+    checkpoint_seconds: float = 60.0
+    progress: Callable[[PopulationProgress], None] | None = None
+
+
+def identity(config: Config) -> str:
+    return json.dumps(config.to_json(), sort_keys=True)
 
 
 @dataclass
-class Group:
-    """Members start:stop of the stack, which share an objective.
+class State:
+    """All that changes while a population is trained, besides its weights. `alive`: which members still are."""
 
-    constant: arguments of the objective that they share. varying: (members,) of each that differs. how: "vmap", or
-    "loop" for an objective that torch.func.vmap cannot take.
-    """
-
-    objective: Objective
-    start: int
-    stop: int
-    constant: dict[str, Any]
-    varying: dict[str, Tensor]
-    how: str = "vmap"
-    names: list[str] = field(default_factory=list)
-    sums: Tensor | None = None  # (members, values) since the last row of the history
-
-    def __len__(self) -> int:
-        return self.stop - self.start
+    rngs: list[np.random.Generator]
+    alive: list[int]
+    step: int = 0
+    summed: int = 0
+    first_loss: list[float] = field(default_factory=list)
+    history: list[list[dict[str, float]]] = field(default_factory=list)
+    trace: list[NDArray[np.float16]] = field(default_factory=list)  # (all members, images, units) at each moment
+    failed: dict[int, str] = field(default_factory=dict)
 
 
-class PopulationLearner:
-    """k members as one: their networks, the modules beside them and the optimisers, stacked; one update of all.
+class Population:
+    """Members on their way from their first step, or their checkpoint, to their run directories."""
 
-    Parameters
-    ----------
-    members : of equal `shape`, in the order in which `grouped` puts them.
-    size : images in the data set, or inf.
-    noise : a generator for each member.
-    """
+    def __init__(
+        self,
+        data: DataSet,
+        members: Sequence[Member],
+        paths: Sequence[Path | None],
+        options: Options,
+        folder: Path | None,
+        done: int,
+        total: int,
+    ):
+        self.data, self.members, self.paths, self.options = data, list(members), list(paths), options
+        self.done, self.total = done, total
+        self.config = members[0].config
+        name = hashlib.sha256("".join(identity(m.config) for m in members).encode()).hexdigest()[:12]
+        self.file = None if folder is None else folder / f"population-{name}.safetensors"
+        self.older = None if self.file is None else self.file.with_suffix(".older")
 
-    def __init__(self, members: Sequence[Member], size: float, noise: Sequence[torch.Generator], device: torch.device):
-        self.members, self.size, self.noise, self.device = list(members), size, list(noise), device
-        learners = [make_learner(m.config, m.method, size, g, device) for m, g in zip(members, noise)]
-        first = learners[0]
-        assert isinstance(first, VAELearner)
-        self.stacks = {name: Stack([one.modules[name] for one in learners]) for name in first.modules}
-        self.optimisers = {
-            name: fast.Adam(self.stacks[name].parameters.values(), one.learning_rate, one.betas)
-            for name, one in first.optimisers.items()
-        }
-        self.companions = first.companions
-        self.weight, self.decoder = first.weight, members[0].config.decoder
-        self.groups = self._groups(finely=False)
-        self.settled = False
-
-    def update(self, batches: Batches, rngs: Sequence[np.random.Generator], step: int) -> list[tuple[Tensor, Tensor]]:
-        """One update of every member: for each group its values (members, 1 + terms), loss first, and KLs."""
-        x = batches.draw(rngs)
-        mean, logvar = self.encode(x)
-        z = self.sample(mean, logvar)
-        network = self.stacks["network"]
-        reconstruction = self.weight * distance(self.decoder, x, network(network.template.decoder, z))
-        kl = torch.func.vmap(kl_per_latent)(mean, logvar)
-        parts = (x, mean, logvar, z, reconstruction, kl)
-        found = self._terms(parts, step)
-        loss = torch.cat([values[:, 0] for values in found]).sum()
-        minimise(loss, self.optimisers["network"], others=bool(self.companions))
-        recorded = [[values.detach()] for values in found]
-        for companion in self.companions:
-            losses = self.update_beside(companion, z.detach(), batches.draw(rngs))
-            for group, values in zip(self.groups, recorded):
-                values.append(losses[group.start : group.stop, None])
-        return [
-            (torch.cat(values, 1), kl[group.start : group.stop].detach())
-            for group, values in zip(self.groups, recorded)
-        ]
-
-    def update_beside(self, companion: Any, z: Tensor, x: Tensor) -> Tensor:
-        """One update of a module beside each network, from the codes of its update and those of a second batch."""
-        with torch.no_grad():
-            codes = self.sample(*self.encode(x))
-            other = torch.stack([companion.draw(one, noise) for one, noise in zip(codes, self.noise)])
-        stack = self.stacks[companion.name]
-
-        def loss(parameters: Mapping[str, Tensor], z: Tensor, other: Tensor) -> Tensor:
-            with with_parameters(stack.template, parameters) as module:
-                return companion.loss(module, z, other)
-
-        losses = torch.func.vmap(loss)(stack.within(stack.template), z, other)
-        minimise(losses.sum(), self.optimisers[companion.name], others=False)
-        return losses.detach()
-
-    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance, (k, n, latents), of x (k, n, c, h, w)."""
-        network = self.stacks["network"]
-        outputs = network(network.template.head, network(network.template.features, x))
-        mean, logvar = outputs.chunk(2, dim=2)
-        return mean, logvar
-
-    def sample(self, mean: Tensor, logvar: Tensor) -> Tensor:
-        epsilon = torch.empty(mean.shape, device=self.device)
-        for one, noise in zip(epsilon, self.noise):
-            torch.randn(one.shape, generator=noise, device=self.device, out=one)
-        return torch.addcmul(mean, (0.5 * logvar).exp(), epsilon)
-
-    @torch.no_grad()
-    def activations(self, x: Tensor) -> NDArray[np.float16]:
-        """(k, images, units) of the decoders' first layers at the mean codes of images x (images, c, h, w)."""
-        network = self.stacks["network"]
-        mean, _ = self.encode(x.expand(len(self.members), *x.shape))
-        return network(network.template.decoder[:2], mean).flatten(2).cpu().numpy().astype(np.float16)
-
-    def network(self, i: int) -> nn.Module:
-        """The network of member i by itself."""
-        member = self.members[i]
-        with torch.random.fork_rng(devices=[]):
-            alone = member.method.network(member.config.network, member.config.image_shape, member.config.latents)
-        alone.load_state_dict(self.stacks["network"].one(i))
-        return alone.to(self.device)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All that a checkpoint must hold of it, by name."""
-        found = {f"module/{name}/{key}": v for name, s in self.stacks.items() for key, v in s.parameters.items()}
-        for name, optimiser in self.optimisers.items():
-            for i, state in enumerate(optimiser.state):
-                found |= {f"optimiser/{name}/{i}/{key}": value for key, value in state.items()}
-        return found
-
-    def keep(self, indices: Sequence[int]) -> None:
-        """Go on with these members only."""
-        chosen = torch.tensor(list(indices), device=self.device)
-        self.members, self.noise = [self.members[i] for i in indices], [self.noise[i] for i in indices]
-        for name, stack in self.stacks.items():
-            old = self.optimisers[name]
-            for key, value in stack.parameters.items():
-                stack.parameters[key] = value.detach()[chosen].clone().requires_grad_()
-            new = fast.Adam(stack.parameters.values(), old.learning_rate, old.betas)
-            new.updates.copy_(old.updates)
-            for fresh, state in zip(new.state, old.state):
-                for key in ("exp_avg", "exp_avg_sq"):
-                    fresh[key].copy_(state[key][chosen])
-            self.optimisers[name] = new
-        before = {i: (g, i - g.start) for g in self.groups for i in range(g.start, g.stop)}
-        finely = any(group.how != "vmap" for group in self.groups)
-        self.groups = self._groups(finely)
-        for group in self.groups:
-            of = [before[indices[i]] for i in range(group.start, group.stop)]
-            group.how, group.names = of[0][0].how, of[0][0].names
-            if of[0][0].sums is not None:
-                group.sums = torch.stack([g.sums[row] for g, row in of if g.sums is not None])
-
-    def _groups(self, finely: bool) -> list[Group]:
-        """Neighbours in the stack that share an objective, and all parameters but floats (finely: these, too)."""
-        groups: list[Group] = []
-        start = 0
-        keys = [_objective_key(member, finely) for member in self.members]
-        for stop in range(1, len(keys) + 1):
-            if stop < len(keys) and keys[stop] == keys[start]:
+    def run(self) -> list[Run | TrainingDiverged]:
+        learner, state = self._resume()
+        for path, member in zip(self.paths, self.members):
+            if path is not None:
+                write_about(path, member.config, "running")
+        self._fit(learner, state)
+        results: list[Run | TrainingDiverged] = []
+        for i, member in enumerate(self.members):
+            if i in state.failed:
+                results.append(TrainingDiverged(f"{self.paths[i] or member.config.method}: {state.failed[i]}"))
                 continue
-            parameters = [_arguments(member) for member in self.members[start:stop]]
-            constant = {key: value for key, value in parameters[0].items() if all(p[key] == value for p in parameters)}
-            varying = {
-                key: torch.tensor([p[key] for p in parameters], device=self.device)
-                for key in parameters[0]
-                if key not in constant
-            }
-            objective = self.members[start].method.objective
-            assert objective is not None
-            groups.append(Group(objective, start, stop, constant, varying))
-            start = stop
-        return groups
+            history = pd.DataFrame(state.history[i]).astype({"step": "int64"})
+            trace = np.stack([moment[i] for moment in state.trace]) if member.config.trace else None
+            network: Any = learner.network(state.alive.index(i))
+            run = Run(member.config, network, history, trace, self.paths[i])
+            path = self.paths[i]
+            if path is not None:
+                write_run(path, run)
+            results.append(run)
+        for file in (self.file, self.older):
+            if file is not None:
+                file.unlink(missing_ok=True)
+        return results
 
-    def _terms(self, parts: tuple[Tensor, ...], step: int) -> list[Tensor]:
-        """Values (members, 1 + terms) of each group, the loss first. The first call finds out how."""
-        if not self.settled:
-            self._settle(parts)
-            self.settled = True
-        return [self._values(group, parts, step) for group in self.groups]
+    def _fit(self, learner: PopulationLearner, state: State) -> None:
+        config, device, steps = self.config, self.options.device, self.config.steps
+        row_every = min(max(steps // 200, 1), 100)
+        moments = trace_steps(steps) if config.trace else []
+        watched = to_tensor(self.data.sample(200, np.random.default_rng(0))[0], device) if config.trace else None
+        batches = Batches(self.data, config.batch, device, expected=len(self.members) * steps * config.batch)
+        if watched is not None and not state.trace:
+            self._watch(learner, state, watched)
+        started, first = time.perf_counter(), state.step
+        saved = time.monotonic()
+        while state.step < steps and state.alive:
+            self._add(learner, state, learner.update(batches, [state.rngs[i] for i in state.alive], state.step))
+            state.step += 1
+            if state.step % row_every == 0 or state.step == steps:
+                self._close_row(learner, state)
+                self._report(state, started, first)
+            if watched is not None and state.step in moments and state.alive:
+                self._watch(learner, state, watched)
+            if self.file is not None and time.monotonic() - saved >= self.options.checkpoint_seconds:
+                if state.step < steps and state.alive:
+                    self._save(learner, state)
+                saved = time.monotonic()
 
-    def _settle(self, parts: tuple[Tensor, ...]) -> None:
-        """Settle how each group's objective is computed: as one, by groups of equal parameters, or one by one."""
-        for attempt in ("together", "finely", "loop"):
-            if attempt == "finely":
-                self.groups = self._groups(finely=True)
-            for group in self.groups:
-                try:
-                    self._values(group, parts, 0)
-                except Exception:
-                    if group.how == "loop":
-                        raise
-                    if attempt == "together":
-                        break
-                    group.how = "loop"
-                    self._values(group, parts, 0)
-            else:
-                return
-
-    def _values(self, group: Group, parts: tuple[Tensor, ...], step: int) -> Tensor:
-        beside = {name: stack for name, stack in self.stacks.items() if name != "network"}
-        names: list[str] = []
-
-        def values(parts: tuple[Tensor, ...], varying: dict[str, Tensor], own: dict[str, Any]) -> Tensor:
-            modules: dict[str, Any] = {name: Bound(beside[name].template, own[name]) for name in own}
-            terms = group.objective(Batch(*parts, step, self.size, modules), **group.constant, **varying)
-            loss = total(terms)
-            names[:] = ["loss", *terms]
-            return torch.stack([loss, *terms.values()])
-
-        rows = slice(group.start, group.stop)
-        arguments = (
-            tuple(part[rows] for part in parts),
-            group.varying,
-            {name: {k: v[rows] for k, v in stack.within(stack.template).items()} for name, stack in beside.items()},
+    def _report(self, state: State, started: float, first: int) -> None:
+        if self.options.progress is None:
+            return
+        seconds = time.perf_counter() - started
+        speed = (state.step - first) / max(seconds, 1e-9)
+        left = (self.config.steps - state.step) / speed
+        models = len(state.alive)
+        self.options.progress(
+            PopulationProgress(state.step, self.config.steps, models, self.done, self.total, speed * models, left)
         )
-        if group.how == "vmap":
-            found = torch.func.vmap(values)(*arguments)
-        else:
-            each = [torch.utils._pytree.tree_map(lambda t, i=i: t[i], arguments) for i in range(len(group))]
-            found = torch.stack([values(*one) for one in each])
-        group.names = [*names, *(companion.name for companion in self.companions)]
-        return found
 
+    def _watch(self, learner: PopulationLearner, state: State, watched: Tensor) -> None:
+        units = learner.activations(watched)
+        every = np.zeros((len(self.members), *units.shape[1:]), np.float16)
+        every[state.alive] = units
+        state.trace.append(every)
 
-class Bound:
-    """A module beside the network with the parameters of one member: its methods, and itself when called, use these."""
+    def _add(self, learner: PopulationLearner, state: State, found: list[tuple[Tensor, Tensor]]) -> None:
+        """Sums stay on the device until a row is closed."""
+        for group, (values, kl) in zip(learner.groups, found):
+            row = torch.cat([values, kl], 1).double()
+            group.sums = row if group.sums is None else group.sums.add_(row)
+        if state.step == 0:
+            state.first_loss = torch.cat([values[:, 0] for values, _ in found]).tolist()
+        state.summed += 1
 
-    def __init__(self, module: nn.Module, parameters: Mapping[str, Tensor]):
-        self._module, self._parameters = module, parameters
+    def _close_row(self, learner: PopulationLearner, state: State) -> None:
+        """Write a row of every member's history, and leave out who has diverged."""
+        finite = torch.stack(
+            [p.detach().flatten(1).norm(dim=1) for p in learner.stacks["network"].parameters.values()]
+        ).isfinite()
+        healthy = finite.all(0).tolist()
+        gone = []
+        for group in learner.groups:
+            assert group.sums is not None
+            names = [*group.names, *(f"kl_{j}" for j in range(self.config.latents))]
+            for place, means in zip(range(group.start, group.stop), (group.sums / state.summed).tolist()):
+                i = state.alive[place]
+                state.history[i].append({"step": state.step, **dict(zip(names, means))})
+                reason = divergence(state.history[i][-1], state.first_loss[i], healthy[place])
+                if reason:
+                    gone.append(place)
+                    state.failed[i] = reason
+                    path = self.paths[i]
+                    if path is not None:
+                        write_about(path, self.members[i].config, "failed", reason)
+            group.sums = None
+        state.summed = 0
+        if gone:
+            kept = [place for place in range(len(state.alive)) if place not in gone]
+            state.alive = [state.alive[place] for place in kept]
+            if kept:
+                learner.keep(kept)
 
-    def __call__(self, *args: Any) -> Any:
-        return torch.func.functional_call(self._module, dict(self._parameters), args)
+    def _fresh(self) -> tuple[PopulationLearner, State]:
+        k = range(len(self.members))
+        noise = [torch.Generator(self.options.device).manual_seed(m.config.seed) for m in self.members]
+        rngs = [np.random.default_rng(member.config.seed) for member in self.members]
+        learner = PopulationLearner(self.members, size_of(self.data), noise, self.options.device)
+        return learner, State(rngs, list(k), history=[[] for _ in k])
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._module, name)
-        if not callable(found):
-            return self._parameters.get(name, found)
+    def _save(self, learner: PopulationLearner, state: State) -> None:
+        assert self.file is not None
+        # One tensor counts the updates of all parameters, and a file must not hold one twice.
+        tensors = {name: value.clone() for name, value in learner.tensors().items()}
+        tensors["noise"] = torch.stack([noise.get_state() for noise in learner.noise])
+        for i, group in enumerate(learner.groups):
+            if group.sums is not None:
+                tensors[f"sums/{i}"] = group.sums
+        if state.trace:
+            tensors["trace"] = torch.from_numpy(np.stack(state.trace))
+        about = {
+            "format": FORMAT,
+            "members": [member.config.to_json() for member in self.members],
+            "alive": state.alive,
+            "failed": {str(i): reason for i, reason in state.failed.items()},
+            "step": state.step,
+            "summed": state.summed,
+            "first_loss": state.first_loss,
+            "history": state.history,
+            "rngs": [rng.bit_generator.state for rng in state.rngs],
+            "groups": [[group.start, group.stop, group.how, group.names] for group in learner.groups],
+        }
+        try:
+            write_tensors(self.file, tensors, about, older=self.older)
+        except OSError as error:  # a full disk: the checkpoint before is still there
+            warnings.warn(f"no checkpoint at step {state.step}: {error}", stacklevel=4)
 
-        def bound(*args: Any, **kwargs: Any) -> Any:
-            with with_parameters(self._module, self._parameters):
-                return found(*args, **kwargs)
+    def _resume(self) -> tuple[PopulationLearner, State]:
+        """Where the newest intact checkpoint left the population, or its first step."""
+        for file in (self.file, self.older):
+            if file is None or not file.exists():
+                continue
+            learner, state = self._fresh()
+            try:
+                self._load(file, learner, state)
+            except BadFile as error:
+                warnings.warn(f"a checkpoint of the population is of no use: {error}", stacklevel=4)
+                continue
+            return learner, state
+        return self._fresh()
 
-        return bound
-
-
-def distance(decoder: str, x: Tensor, outputs: Tensor) -> Tensor:
-    """-log p(x|z) of each member, (k,): `karenina.models.objectives.DECODERS` with the member as first axis."""
-    if decoder == "bernoulli":
-        each = nn.functional.binary_cross_entropy_with_logits(outputs, x, reduction="none")
-    else:
-        each = 0.5 * (outputs - x).square()
-    return each.flatten(1).sum(1) / x.shape[1]
-
-
-def minimise(loss: Tensor, optimiser: fast.Adam, *, others: bool) -> None:
-    optimiser.zero_grad()
-    loss.backward(inputs=optimiser.parameters if others else None)
-    optimiser.step()
-
-
-def _arguments(member: Member) -> dict[str, Any]:
-    """The arguments of the member's objective: its parameters but those of the modules beside the network."""
-    taken = {name for one in member.method.beside for name in one.defaults()}
-    return {name: value for name, value in member.config.parameters.items() if name not in taken}
-
-
-def _objective_key(member: Member, finely: bool) -> tuple[Any, ...]:
-    arguments = _arguments(member)
-    fixed = {k: v for k, v in arguments.items() if finely or not isinstance(v, float)}
-    return (member.config.method, tuple(sorted(arguments)), tuple(sorted(fixed.items(), key=lambda item: item[0])))
-
-
-def grouped(members: Sequence[Member]) -> list[list[int]]:
-    """Populations that can be trained as one, as indices, each in the order of the stack; single ones by themselves."""
-    found: dict[Any, list[int]] = {}
-    for i, member in enumerate(members):
-        found.setdefault(member.shape if member.stackable else i, []).append(i)
-    return [sorted(one, key=lambda i: repr(_objective_key(members[i], finely=True))) for one in found.values()]
+    def _load(self, file: Path, learner: PopulationLearner, state: State) -> None:
+        tensors, about = read_tensors(file)
+        try:
+            if [Config.from_json(one) for one in about["members"]] != [member.config for member in self.members]:
+                raise BadFile(f"{file} belongs to another population")
+            state.alive = [int(i) for i in about["alive"]]
+            state.failed = {int(i): str(reason) for i, reason in about["failed"].items()}
+            if len(state.alive) < len(self.members):
+                learner.keep(state.alive)
+            for finely in (False, True):
+                learner.groups = learner.make_groups(finely)
+                if len(learner.groups) == len(about["groups"]):
+                    break
+            if [[g.start, g.stop] for g in learner.groups] != [one[:2] for one in about["groups"]]:
+                raise BadFile(f"{file} holds another order of models")
+            for i, (group, (_, _, how, names)) in enumerate(zip(learner.groups, about["groups"])):
+                group.how, group.names, group.sums = str(how), list(names), tensors.get(f"sums/{i}")
+            learner.settled = True
+            with torch.no_grad():
+                for name, value in learner.tensors().items():
+                    if tensors[name].shape != value.shape:
+                        raise BadFile(f"{file} holds other networks")
+                    value.copy_(tensors[name])
+            for noise, saved in zip(learner.noise, tensors["noise"]):
+                noise.set_state(saved.clone())
+            for rng, saved in zip(state.rngs, about["rngs"]):
+                rng.bit_generator.state = saved
+            state.step, state.summed = integer("step", about["step"], 0), integer("summed", about["summed"], 0)
+            state.first_loss = [float(value) for value in about["first_loss"]]
+            state.history = [list(rows) for rows in about["history"]]
+            state.trace = list(tensors["trace"].numpy()) if "trace" in tensors else []
+        except BadFile:
+            raise
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+            raise BadFile(f"{file} is not a checkpoint of a population: {error}") from None

@@ -97,7 +97,7 @@ def train(
     where = pick_device(device)
     check_memory(config, described)
     if out is None:
-        return _train(data, config, described, where, None, checkpoint_seconds, progress)
+        return train_config(data, config, described, where, None, checkpoint_seconds, progress)
     if not os.fspath(out):
         raise ValueError("out is empty; expected the directory of the run")
     path = Path(out)
@@ -105,14 +105,14 @@ def train(
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise ValueError(f"{path} is not a directory, nor can it be made one: a file is in the way") from None
-    with _alone(path):
-        config = _as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
-        done = _look_back(path, config)
+    with alone(path):
+        config = as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
+        done = look_back(path, config)
         sweep(path)
-        return done or _train(data, config, described, where, path, checkpoint_seconds, progress)
+        return done or train_config(data, config, described, where, path, checkpoint_seconds, progress)
 
 
-def _train(
+def train_config(
     data: DataSet,
     config: Config,
     method: Method,
@@ -121,6 +121,7 @@ def _train(
     checkpoint_seconds: float,
     progress: Callable[[Progress], None] | None,
 ) -> Run:
+    """The run of a checked config, from its checkpoint in `path` if there is one."""
     if method.fit is not None:
         images = data.sample(min(config.steps * config.batch, _MOST_IMAGES), np.random.default_rng(config.seed))[0]
         model = method.fit(to_tensor(images, torch.device("cpu")).numpy(), config.latents, config.seed)
@@ -168,6 +169,11 @@ def _resume(
     return _start(data, config, method, device)
 
 
+def begun(path: Path | None) -> bool:
+    """Whether there is a checkpoint of a run by itself."""
+    return path is not None and any((path / name).exists() for name in (_CHECKPOINT, _OLDER))
+
+
 def _drop_checkpoints(path: Path) -> None:
     for name in (_CHECKPOINT, _OLDER):
         (path / name).unlink(missing_ok=True)
@@ -195,7 +201,7 @@ def _saver(path: Path | None, config: Config, learner: Learner, state: State, se
     return save
 
 
-def _as_begun(path: Path, config: Config, free: list[str]) -> Config:
+def as_begun(path: Path, config: Config, free: list[str]) -> Config:
     """The config of the run in `path` if it differs from ours in nothing but the settings that are `free`, or ours."""
     if not (path / "run.json").exists():
         return config
@@ -203,7 +209,7 @@ def _as_begun(path: Path, config: Config, free: list[str]) -> Config:
     return begun if begun == replace(config, **{name: getattr(begun, name) for name in free}) else config
 
 
-def _look_back(path: Path, config: Config) -> Run | None:
+def look_back(path: Path, config: Config) -> Run | None:
     """The run in `path` if it is finished, None if this one may begin or resume there; else a ValueError."""
     if not (path / "run.json").exists():
         others = sorted(entry.name for entry in set(path.iterdir()) - leftovers(path, "run.json"))
@@ -211,7 +217,7 @@ def _look_back(path: Path, config: Config) -> Run | None:
             raise ValueError(f"{path} is not empty and not a run: it holds {', '.join(others[:3])}")
         return None
     about = read_about(path)
-    if about["status"] == "running" and not any((path / name).exists() for name in (_CHECKPOINT, _OLDER)):
+    if about["status"] == "running" and not begun(path):
         return None  # it was stopped before there was anything to lose, whatever it was
     old, new = about["config"].to_json(), config.to_json()
     different = [f"{key} {old[key]!r} there, {new[key]!r} here" for key in new if old[key] != new[key]]
@@ -227,7 +233,7 @@ def _look_back(path: Path, config: Config) -> Run | None:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """Hold a lock on the directory; the system drops it if the process dies. Without locks (Windows) do nothing."""
     try:
         import fcntl
