@@ -137,9 +137,8 @@ def paired(models: int, steps: int) -> tuple[float, float]:
         one = train("blobs", "beta_vae", seed=run.config.seed, beta=run.config.parameters["beta"], **settings)
         scores = [float(mig(model.encode(images)[0], factors)) for model in (run, one)]
         differences.append(scores[0] - scores[1])
-        print(
-            f"  beta {run.config.parameters['beta']:g} seed {run.config.seed}: together {scores[0]:.3f}, alone {scores[1]:.3f}"
-        )
+        beta, seed = run.config.parameters["beta"], run.config.seed
+        print(f"  beta {beta:g} seed {seed}: together {scores[0]:.3f}, alone {scores[1]:.3f}")
     half = 1.96 * statistics.stdev(differences) / len(differences) ** 0.5
     return statistics.mean(differences), half
 

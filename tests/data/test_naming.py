@@ -44,7 +44,7 @@ def test_options_are_part_of_the_name():
         ("teapots:gap=maybe", "gap is 'maybe', expected None, 'exclude' or 'only'"),
         ("teapots:gap=only,reading=aloud", "reading is 'aloud', expected 'script' or 'printed'"),
         ("teapots:gpa=only", "teapots has no option 'gpa'; it has gap, reading"),
-        ("blobs:size=8", "blobs has no option 'size'; it has none"),
+        ("blobs:size=8", "blobs has no option 'size'; it has side"),
         ("teapot:gap=only", "did you mean teapots"),
         ("scream_dsprites:painting=5", "no painting at 5"),
     ],

@@ -359,3 +359,31 @@ def test_other_things_in_the_way(tmp_path):
 def test_what_is_not_stacked_is_still_trained():
     runs = train_many("blobs", grid={"method": ["pca", "beta_vae"]}, seeds=2, **SHORT)
     assert [run.config.method for run in runs] == ["pca", "pca", "beta_vae", "beta_vae"]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+def test_precision_is_part_of_a_run_and_left_as_it_was(precision):
+    before = torch.get_float32_matmul_precision()
+    run = train("blobs", "beta_vae", precision=precision, **SHORT)
+    together = train_many("blobs", "beta_vae", seeds=2, precision=precision, **SHORT)[0]
+    assert run.config.precision == together.config.precision == precision
+    assert torch.get_float32_matmul_precision() == before
+    exact = train("blobs", "beta_vae", **SHORT)
+    for other in (run, together):
+        assert all(weights.dtype == torch.float32 for weights in other._network.parameters())
+        assert abs(other.history["loss"].iloc[-1] / exact.history["loss"].iloc[-1] - 1) < 0.02
+    assert (run.encode(IMAGES)[0] == exact.encode(IMAGES)[0]).all() == (precision == "tf32")  # no such GPU here
+
+
+def test_bf16_convolutions_and_compiled_layers(monkeypatch):
+    few = {"steps": 2, "batch": 4, "latents": 2}
+    exact = train("dsprites", "beta_vae", **few)
+    bf16 = train("dsprites", "beta_vae", precision="bf16", **few)
+    assert bf16.history["loss"].iloc[-1] == pytest.approx(exact.history["loss"].iloc[-1], rel=0.02)
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda function: compiled.append(function.__name__) or function)
+    fused = train("blobs", "beta_vae", compile=True, **SHORT)
+    assert compiled == ["encode", "decode"]
+    same(fused, train("blobs", "beta_vae", **SHORT), tolerance=0)
+    with pytest.raises(ValueError, match="no precision 'float8'; known: float32, tf32, bf16"):
+        train("blobs", "beta_vae", precision="float8", **SHORT)

@@ -1,7 +1,8 @@
 """The training loop, for every method that takes steps."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,7 +67,8 @@ def fit(
         state.trace.append(activations(learner, watched))
     started, first = time.perf_counter(), state.step
     while state.step < config.steps:
-        terms, kl = learner.update(draw, state.step)
+        with at_precision(config.precision, device):
+            terms, kl = learner.update(draw, state.step)
         add_to_row(state, terms, kl)
         state.step += 1
         if state.step % row_every == 0 or state.step == config.steps:
@@ -78,6 +80,26 @@ def fit(
         if watched is not None and state.step in moments:
             state.trace.append(activations(learner, watched))
         save()
+
+
+@contextmanager
+def at_precision(precision: str, device: torch.device) -> Iterator[None]:
+    """Compute matrix products and convolutions in this precision; weights, sums and losses stay float32.
+
+    tf32: on NVIDIA GPUs from Ampere on, elsewhere it is float32. bf16: by torch.autocast, on any device.
+    """
+    if precision == "bf16":
+        with torch.autocast(device.type, torch.bfloat16):
+            yield
+    elif precision == "tf32":
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)
+    else:
+        yield
 
 
 def to_tensor(images: NDArray[Any], device: torch.device) -> Tensor:

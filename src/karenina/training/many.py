@@ -45,6 +45,7 @@ _MEMORY_SHARE = 0.5
 # The arguments of `train` that a grid can sweep, besides the method's own.
 _SETTINGS = (
     "steps", "network", "latents", "batch", "learning_rate", "init", "decoder", "reconstruction_weight", "trace",
+    "precision",
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from karenina.data import DataSet
 from karenina.training.batches import Batches
 from karenina.training.checkpoint import FORMAT, BadFile, read_tensors, write_tensors
 from karenina.training.config import Config, integer
-from karenina.training.loop import TrainingDiverged, divergence, to_tensor, trace_steps
+from karenina.training.loop import TrainingDiverged, at_precision, divergence, to_tensor, trace_steps
 from karenina.training.run import Run, write_about, write_run
 from karenina.training.stacked_learner import Member, PopulationLearner
 from karenina.training.train import size_of
@@ -122,7 +122,9 @@ class Population:
         started, first = time.perf_counter(), state.step
         saved = time.monotonic()
         while state.step < steps and state.alive:
-            self._add(learner, state, learner.update(batches, [state.rngs[i] for i in state.alive], state.step))
+            with at_precision(config.precision, device):
+                found = learner.update(batches, [state.rngs[i] for i in state.alive], state.step)
+            self._add(learner, state, found)
             state.step += 1
             if state.step % row_every == 0 or state.step == steps:
                 self._close_row(learner, state)

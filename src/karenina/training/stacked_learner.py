@@ -43,7 +43,7 @@ class Member:
             (id(one), *((name, c.parameters[name]) for name in sorted(one.defaults()))) for one in self.method.beside
         )
         numbers = (c.network, c.latents, c.batch, c.steps, c.learning_rate, c.decoder, c.reconstruction_weight, c.trace)
-        return (c.data, c.images, c.image_shape, *numbers, beside)
+        return (c.data, c.images, c.image_shape, c.precision, *numbers, beside)
 
 
 @dataclass
@@ -99,7 +99,7 @@ class PopulationLearner:
         mean, logvar = self.encode(x)
         z = self.sample(mean, logvar)
         network = self.stacks["network"]
-        reconstruction = self.weight * distance(self.decoder, x, network(self.shape.decoder, z))
+        reconstruction = self.weight * distance(self.decoder, x, network(self.shape.decoder, z).float())
         kl = torch.func.vmap(kl_per_latent)(mean, logvar)
         parts = (x, mean, logvar, z, reconstruction, kl)
         found = self._terms(parts, step)
@@ -134,7 +134,7 @@ class PopulationLearner:
         """Mean and log-variance, (k, n, latents), of x (k, n, c, h, w)."""
         network = self.stacks["network"]
         outputs = network(self.shape.head, network(self.shape.features, x))
-        mean, logvar = outputs.chunk(2, dim=2)
+        mean, logvar = outputs.float().chunk(2, dim=2)
         return mean, logvar
 
     def sample(self, mean: Tensor, logvar: Tensor) -> Tensor:
@@ -243,9 +243,9 @@ class PopulationLearner:
 
         def values(parts: tuple[Tensor, ...], varying: dict[str, Tensor], own: dict[str, Any]) -> Tensor:
             modules: dict[str, Any] = {name: Bound(beside[name].template, own[name]) for name in own}
-            terms = group.objective(
-                Batch(*parts, step=step, size=self.size, beside=modules), **group.constant, **varying
-            )
+            x, mean, logvar, z, reconstruction, kl = parts
+            batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, modules)
+            terms = group.objective(batch, **group.constant, **varying)
             loss = total(terms)
             names[:] = ["loss", *terms]
             return torch.stack([loss, *terms.values()])

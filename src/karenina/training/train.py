@@ -22,7 +22,7 @@ from karenina.models import fast
 from karenina.models.objectives import Objective
 from karenina.training.checkpoint import BadFile, load_checkpoint, save_checkpoint
 from karenina.training.config import Config, make_config, number, shown
-from karenina.training.learners import Learner, make_learner, network_of
+from karenina.training.learners import Learner, VAELearner, make_learner, network_of
 from karenina.training.loop import Progress, State, TrainingDiverged, fit, to_tensor
 from karenina.training.methods import Method, find
 from karenina.training.run import Run, check_images, make_network, open, read_about, shapes, write_about, write_run
@@ -49,6 +49,8 @@ def train(
     trace: bool = False,
     checkpoint_seconds: float = 60.0,
     device: str = "auto",
+    precision: str = "float32",
+    compile: bool = False,
     progress: Callable[[Progress], None] | None = None,
     **parameters: Any,
 ) -> Run:
@@ -70,6 +72,9 @@ def train(
     trace: record what the dynamics score needs: activations of the first decoder layer for 200 images at 30 moments.
     checkpoint_seconds: a run with `out` can lose this much work when killed. What it ends with is the same to the byte.
     A checkpoint that was damaged is noticed, and the run resumes from the one before it.
+    device: auto, cpu, cuda or mps. precision: float32, tf32 (NVIDIA GPUs) or bf16, of matrix products and convolutions.
+    compile: let torch.compile fuse the network's layers; starting takes a minute, and a C++ compiler. On a CPU nothing
+    is gained.
     progress: called with a Progress about 200 times or more.
 
     The same call again returns the finished run at once; what was "auto" stays what it was when the run began, also
@@ -88,6 +93,7 @@ def train(
         "decoder": decoder,
         "reconstruction_weight": reconstruction_weight,
         "trace": trace,
+        "precision": precision,
     }
     config = make_config(data, method, parameters, settings)
     described = find(method)[1]
@@ -97,7 +103,7 @@ def train(
     where = pick_device(device)
     check_memory(config, described)
     if out is None:
-        return train_config(data, config, described, where, None, checkpoint_seconds, progress)
+        return train_config(data, config, described, where, None, checkpoint_seconds, progress, compile)
     if not os.fspath(out):
         raise ValueError("out is empty; expected the directory of the run")
     path = Path(out)
@@ -109,7 +115,7 @@ def train(
         config = as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
         done = look_back(path, config)
         sweep(path)
-        return done or train_config(data, config, described, where, path, checkpoint_seconds, progress)
+        return done or train_config(data, config, described, where, path, checkpoint_seconds, progress, compile)
 
 
 def train_config(
@@ -120,6 +126,7 @@ def train_config(
     path: Path | None,
     checkpoint_seconds: float,
     progress: Callable[[Progress], None] | None,
+    compile: bool = False,
 ) -> Run:
     """The run of a checked config, from its checkpoint in `path` if there is one."""
     if method.fit is not None:
@@ -133,6 +140,9 @@ def train_config(
             learner, state = _resume(data, config, method, device, path)
             if path is not None:  # not before the model has been built: what fails to start leaves nothing behind
                 write_about(path, config, "running")
+            if compile and isinstance(learner, VAELearner):
+                learner.encode = torch.compile(learner.encode)  # type: ignore[method-assign]
+                learner.decode = torch.compile(learner.decode)  # type: ignore[method-assign]
             save = _saver(path, config, learner, state, checkpoint_seconds)
             try:
                 fit(learner, data, config, state, device, save, progress)
