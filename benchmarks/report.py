@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from karenina.report.page import report
-from karenina.studies.folder import Folder
-from karenina.studies.parsing import parse
-from karenina.studies.table import write_results
-from karenina.studies.task import execute
-from karenina.studies.together import score_together
+from karenina.pages.page import report
+from karenina.studies.execution.folder import Folder
+from karenina.studies.execution.task import execute
+from karenina.studies.plan.parsing import parse
+from karenina.studies.results.several_models import score_together
+from karenina.studies.results.table import write_results
 
 PLAN = """
 name = "{models} models"

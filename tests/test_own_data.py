@@ -92,9 +92,9 @@ def test_there_is_nothing_to_plot_without_metrics_but_the_table_is_printed(lab, 
 
 def test_one_of_two_data_sets_has_labels(lab, tmp_path):
     """Its analyses are about that one; the answer for the other says that it has none."""
-    from karenina.report.answer import answers
-    from karenina.report.material import read
-    from karenina.report.page import report
+    from karenina.pages.choice import answers
+    from karenina.pages.contents import read
+    from karenina.pages.page import report
 
     own = lab[0] / "own.npz"
     plan = f"data = ['blobs', '{own}']\nseeds = 2\nsteps = 20\nlatents = 3\n[methods.beta_vae]\nbeta = [1, 8]\n"

@@ -9,7 +9,7 @@ import karenina
 from karenina.data import load, load_again
 from karenina.data.naming import join_name, split_name
 from karenina.data.teapots import in_gap
-from karenina.studies.evaluate import data_of, inputs
+from karenina.evaluation.scoring import data_of, inputs
 
 
 def test_split_name():

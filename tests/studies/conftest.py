@@ -1,9 +1,9 @@
 import pytest
 
-from karenina.studies.folder import Folder
-from karenina.studies.parsing import parse
-from karenina.studies.runner import run
-from karenina.studies.task import execute
+from karenina.studies.execution.folder import Folder
+from karenina.studies.execution.runner import run
+from karenina.studies.execution.task import execute
+from karenina.studies.plan.parsing import parse
 
 SMOKE = """
 name = "tiny"

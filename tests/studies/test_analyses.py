@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from karenina.studies import analyses, figures
-from karenina.studies._bootstrap import kendall, median_bounds, spearman
-from karenina.studies._scores import NotEnough, scores
+from karenina.studies.analyses import analyses, figures
+from karenina.studies.analyses.bootstrap import kendall, median_bounds, spearman
+from karenina.studies.results.scores import NotEnough, scores
 
 mpl.use("agg")
 

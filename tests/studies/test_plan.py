@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from karenina.studies.folder import Folder
-from karenina.studies.parsing import parse
-from karenina.studies.plan import Point
-from karenina.studies.presets import PRESETS, SCALES, preset
+from karenina.studies.execution.folder import Folder
+from karenina.studies.plan.parsing import parse
+from karenina.studies.plan.plan import Point
+from karenina.studies.plan.presets import PRESETS, SCALES, preset
 
 TEXT = "data = 'blobs'\nseeds = 2\n[methods.beta_vae]\nbeta = [1, 4]\n"
 

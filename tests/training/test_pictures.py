@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import karenina
-from karenina.report.compare import _moves, _walls
-from karenina.report.details import describe, walk
+from karenina.pages.compare import _moves, _walls
+from karenina.pages.model import describe, walk
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,250 @@
+"""All scores of a study in one table."""
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from karenina._files import atomic
+from karenina.studies.execution.folder import Folder
+from karenina.studies.execution.task import checksum
+from karenina.studies.plan.plan import Plan, Point
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = pa.schema(
+    [
+        ("run", pa.string()),
+        ("data", pa.string()),
+        ("method", pa.string()),
+        ("parameters", pa.string()),
+        ("parameter", pa.string()),
+        ("strength", pa.float64()),
+        ("setting", pa.string()),
+        ("seed", pa.int64()),
+        ("latents", pa.int64()),
+        ("network", pa.string()),
+        ("steps", pa.int64()),
+        ("metric", pa.string()),
+        ("family", pa.string()),
+        ("property", pa.string()),
+        ("factor", pa.string()),
+        ("value", pa.float64()),
+        ("std", pa.float64()),
+    ]
+)
+_OF_RUN = SCHEMA.names[:11]
+# The tables of a study, by the name of their file.
+_WORDS = {name: pa.string() for name in ("run", "metric", "data", "target", "source", "setting", "runs")}
+_KINDS = {**_WORDS, "seeds": pa.int64(), "draw": pa.int64(), "value": pa.float64()}
+SCHEMAS = {"results": SCHEMA} | {
+    name: pa.schema([(column, _KINDS[column]) for column in columns.split()])
+    for name, columns in {
+        "together": "run metric value",
+        "pairs": "data target source value",
+        "dynamics": "data setting seeds draw runs value",
+    }.items()
+}
+
+_MAKE_AGAIN = "`karenina study retry --check` makes it again"
+
+
+def results(path: str | os.PathLike[str]) -> "pd.DataFrame":
+    """The scores of a study as a tidy pandas frame: one row per run x metric x factor, `factor` empty for the whole.
+
+    run: name of the directory under runs/. data, method, seed, latents, network, steps: of the plan. parameters: of the
+    method, as text. parameter, strength: name and value of the swept one. setting: what runs that differ in data and
+    seed alone share. metric, family, property: what was measured (family "label-free": needs no labels; "selection":
+    needs several models). value, std: NaN where there is none.
+
+    Reads results.parquet; for a study that has gone on since that was written, its runs.
+    """
+    folder = Folder(path)
+    status = folder.status()
+    if folder.results.exists():
+        table = read_parquet(folder.results)
+        if status.stale and not status.done:
+            warnings.warn(
+                f"the scores of {path} were made with other settings or by an earlier release whose numbers differ; "
+                "run the study again to score its models anew",
+                stacklevel=2,
+            )
+            return table.to_pandas()
+        if (table.schema.metadata or {}).get(b"runs") == _runs(status.done):
+            return table.to_pandas()
+    return collect(folder, status.plan).to_pandas()
+
+
+def write_results(folder: Folder, plan: Plan) -> None:
+    """Write results.parquet. It holds nothing that depends on when or where runs were made, so equal studies are equal
+    to the byte; how long things took is in timings.parquet."""
+    timings: dict[str, list[Any]] = {"run": [], "what": [], "seconds": []}
+    write_parquet(folder.results, collect(folder, plan, timings))
+    write_parquet(folder.path / "timings.parquet", pa.table(timings))
+
+
+def collect(folder: Folder, plan: Plan, timings: dict[str, list[Any]] | None = None) -> pa.Table:
+    """The rows of all runs that are done, in the plan's order, and of what was computed from several of them."""
+    runs: list[tuple[Any, ...]] = []
+    scores: list[tuple[Any, ...]] = []
+    counts: list[int] = []
+    images: dict[str, set[str]] = {}
+    together = _together(folder)
+    done = set(folder.status().done)
+    for point in plan.points:
+        if point.hash not in done:
+            continue
+        about = read_scores(folder.scores(point.hash, plan.evaluation.hash))
+        rows = [*about["rows"], *together.get(point.hash, ())]
+        runs.append(_of_run(point))
+        counts.append(len(rows))
+        scores += rows
+        images.setdefault(point.data, set()).add(about["images"])
+        if timings is not None:
+            timings["run"] += [point.hash] * len(about["seconds"])
+            timings["what"] += about["seconds"]
+            timings["seconds"] += about["seconds"].values()
+    for data in (data for data, found in images.items() if len(found) > 1):
+        warnings.warn(
+            f"the runs on {data} saw different images: was an official file added or changed meanwhile?", stacklevel=2
+        )
+    repeated = np.repeat(np.arange(len(runs)), counts)
+    columns = [pa.array(column, kind).take(repeated) for column, kind in zip(_turn(runs, 11), SCHEMA.types)]
+    columns += [pa.array(column, kind) for column, kind in zip(_turn(scores, 6), SCHEMA.types[11:])]
+    table = pa.Table.from_arrays(columns, schema=SCHEMA)
+    return table.replace_schema_metadata({b"runs": _runs([run[0] for run in runs])})
+
+
+def _turn(rows: list[Any], width: int) -> list[Any]:
+    return list(zip(*rows)) if rows else [[] for _ in range(width)]
+
+
+def _runs(names: Any) -> bytes:
+    import hashlib
+
+    return hashlib.sha256("".join(sorted(names)).encode()).hexdigest().encode()
+
+
+def _of_run(point: Point) -> tuple[Any, ...]:
+    strength = None if math.isnan(point.strength) else point.strength
+    values = {"run": point.hash, "parameters": point.settings, "strength": strength}
+    return tuple(values[name] if name in values else getattr(point, name) for name in _OF_RUN)
+
+
+def _together(folder: Folder) -> dict[str, list[list[Any]]]:
+    file = folder.path / "together.parquet"
+    found: dict[str, list[list[Any]]] = {}
+    if file.exists():
+        table = read_parquet(file)
+        for run, metric, value in zip(*(table[name].to_pylist() for name in ("run", "metric", "value"))):
+            found.setdefault(run, []).append([metric, "selection", "", "", value, None])
+    return found
+
+
+def read_scores(path: Path) -> dict[str, Any]:
+    """A file of scores; a ValueError that says what to do if it is damaged."""
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if (
+            all(_is_row(row) for row in about["rows"])
+            and isinstance(about["images"], str)
+            and all(isinstance(value, int | float) for value in about["seconds"].values())
+            and all(isinstance(value, str) for value in about["files"].values())
+        ):
+            return dict(about)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    raise ValueError(f"{path} is damaged; {_MAKE_AGAIN}")
+
+
+def _is_row(row: list[Any]) -> bool:
+    """Whether it has the columns metric to std of the results."""
+    *words, value, std = row
+    return (
+        len(words) == 4
+        and all(isinstance(word, str) for word in words)
+        and all(number is None or isinstance(number, float) for number in (value, std))
+    )
+
+
+def damaged(folder: Folder) -> dict[str, str]:
+    """Runs that are done but whose files are not those that were written: name -> what is wrong."""
+    status = folder.status()
+    return {name: wrong for name in status.done for wrong in _damage(folder, name, status.plan)}
+
+
+def _damage(folder: Folder, name: str, plan: Plan) -> Iterator[str]:
+    try:
+        files = read_scores(folder.scores(name, plan.evaluation.hash))["files"]
+    except ValueError:
+        yield "the file of its scores is damaged"
+        return
+    for file, expected in files.items():
+        path = folder.run(name) / file
+        if not path.exists():
+            yield f"{path} is gone"
+            return
+        if checksum(path) != expected:
+            yield f"{path} was changed after it was written"
+            return
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """One of SCHEMAS from its file; a ValueError that says what to do if it is damaged."""
+    with _intact(path, "run the study again to write it anew"):
+        table = pq.ParquetFile(path, page_checksum_verification=True).read()
+        if not table.schema.equals(SCHEMAS[path.stem]):
+            raise ValueError(f"its columns are {', '.join(table.schema.names)}")
+        return table
+
+
+def is_current(path: Path, key: bytes) -> bool:
+    """Whether a table is intact, and was computed from what `key` says."""
+    try:
+        return (read_parquet(path).schema.metadata or {}).get(b"key") == key
+    except ValueError:
+        return False
+
+
+def write_parquet(path: Path, table: pa.Table) -> None:
+    with atomic(path) as part:
+        pq.write_table(table, part, compression="zstd", write_page_checksum=True)
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """An array that a worker wrote, not read before it is used; a ValueError that says what to do if it is damaged."""
+    with _intact(path, _MAKE_AGAIN):
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def read_codes(run: Path) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Codes (rows, L) and KLs (L,) of a run of a study."""
+    codes, kl = read_array(run / "codes.npy"), read_array(run / "kl.npy")
+    with _intact(run / "codes.npy", _MAKE_AGAIN):
+        if codes.ndim != 2 or kl.shape != codes.shape[1:] or {codes.dtype.kind, kl.dtype.kind} != {"f"}:
+            raise ValueError(f"codes are {codes.dtype} {codes.shape}, KLs {kl.dtype} {kl.shape}")
+        if not (np.isfinite(codes).all() and np.isfinite(kl).all()):
+            raise ValueError("numbers are not finite")
+    return codes, kl
+
+
+@contextmanager
+def _intact(path: Path, remedy: str) -> Iterator[None]:
+    """Whatever goes wrong in reading the file is one line: damaged files make their parsers raise anything."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, PermissionError):
+            raise
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise ValueError(f"{path} is damaged ({lines[0]}); {remedy}") from None
