@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from karenina.studies.analyses.analyses import ANALYSES
+from karenina.studies.analyses import ANALYSES
 from karenina.studies.execution.folder import Folder
 from karenina.studies.execution.runner import run
 from karenina.studies.plan.parsing import parse

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from karenina.pages.page import report
     from karenina.selection import dynamics, udr
     from karenina.studies.results.table import results
-    from karenina.training import DisentanglingVAE, open, train
+    from karenina.training.estimator import DisentanglingVAE
     from karenina.training.methods import Method
+    from karenina.training.run import open
+    from karenina.training.train import train
 
 # Where each public name lives. Loaded on first use, so that `import karenina` is instant and the
 # metrics never pull in torch.
@@ -39,7 +41,7 @@ _HOMES = {
     "train": "karenina.training",
     "udr": "karenina.selection",
 }
-_MODULES = ("audit", "data", "evaluation", "metrics", "models", "pages")
+_MODULES: tuple[str, ...] = ("audit", "data", "evaluation", "metrics", "models", "pages")
 _MODULES += ("selection", "studies", "tasks", "theory", "training")
 
 __all__ = [

@@ -8,8 +8,9 @@ from typer.testing import CliRunner
 
 import karenina
 from karenina.cli import app
-from karenina.evaluation.ranking import WAYS, plot_pairs, rank
-from karenina.evaluation.scoring import evaluate, inputs
+from karenina.evaluation.data import inputs
+from karenina.evaluation.ranking import CRITERIA, plot_pairs, rank
+from karenina.evaluation.scoring import evaluate
 from karenina.training.jacobian import decoder_jacobian
 from karenina.training.pictures import save_reconstructions, traverse
 
@@ -27,14 +28,61 @@ def runs(tmp_path_factory):
     return sorted(folder.iterdir())
 
 
-@pytest.mark.parametrize("by", WAYS)
-def test_every_way_gives_a_sorted_table(runs, by):
-    ranking = rank(runs, by, **TRAINED)
-    assert sorted(ranking.frame.run) == [str(run) for run in runs]
-    assert ranking.frame.score.is_monotonic_decreasing
-    assert ranking.frame["rank"].tolist() == [1, 2, 3, 4]
+def expected(by, opened):
+    """The scores of runs by a criterion, from the functions that define it."""
+    images, _ = inputs(karenina.load("blobs"), 300)
+    codes, kl = zip(*((run.encode(images)[0], run.kl(images)) for run in opened))
+    betas = [run.config.parameters["beta"] for run in opened]
+    alive = [values > 1e-3 for values in kl]
+    if by.startswith("udr"):
+        options = {"similarity": "spearman" if "spearman" in by else "lasso", "all_to_all": "a2a" in by}
+        return karenina.udr(codes, kl, betas, kl_threshold=1e-3, **options).scores
     if by == "dynamics":
-        assert ranking.frame.groupby("setting").score.nunique().tolist() == [1, 1]
+        found = karenina.dynamics([run.trace for run in opened], betas)
+        return [dict(zip(found.groups, found.scores))[beta] for beta in betas]
+    if by == "orthogonality":
+        jacobians = [decoder_jacobian(run, z[:64])[:, :, kept] for run, z, kept in zip(opened, codes, alive)]
+        return [karenina.selection.orthogonality(jacobian) for jacobian in jacobians]
+    if by == "support":
+        return [-float(karenina.selection.factorised_support(z[:, kept])) for z, kept in zip(codes, alive)]
+    terms = [evaluate(run, metrics=(), rows=300).label_free for run in opened]
+    column, sign = {
+        "elbo": ("elbo", 1),
+        "reconstruction": ("reconstruction", -1),
+        "kl": ("kl", -1),
+        "total_correlation": ("total_correlation_sampled", -1),
+        "mutual_information": ("mutual_information_mean", -1),
+        "active_units": ("informative_latents", 1),
+    }[by]
+    return [sign * term[column] for term in terms]
+
+
+@pytest.mark.parametrize("by", CRITERIA)
+def test_every_criterion_puts_the_run_with_the_highest_score_first(runs, by):
+    opened = [karenina.open(run) for run in runs]
+    scores = dict(zip(map(str, runs), np.asarray(expected(by, opened), float)))
+    ranking = rank(runs, by, **TRAINED)
+    assert ranking.frame.run.tolist() == sorted(scores, key=lambda run: -scores[run])
+    assert ranking.frame.score.tolist() == pytest.approx(sorted(scores.values(), reverse=True), rel=1e-5)
+    assert [str(run.path) for run in ranking.runs] == ranking.frame.run.tolist()
+    assert ranking.best is ranking.runs[0]
+    assert ranking.frame["rank"].tolist() == [1, 2, 3, 4]
+
+
+def test_udr_has_short_names_and_hyphens(runs):
+    for names in (("udr", "udr_lasso", "udr-lasso"), ("udr_a2a", "udr_lasso_a2a", "udr-a2a")):
+        found = [rank(runs[:2] + runs[2:], by, **TRAINED) for by in names]
+        assert {ranking.by for ranking in found} == {names[1]}
+        assert all(ranking.frame.equals(found[0].frame) for ranking in found)
+
+
+def test_a_setting_is_all_but_data_and_seed(runs, tmp_path):
+    other = [tmp_path / str(seed) for seed in (0, 1)]
+    for seed, out in enumerate(other):
+        karenina.train("blobs", "beta_vae", beta=1, seed=seed, latents=4, steps=150, trace=True, batch=32, out=out)
+    alone = rank(runs[:2], "udr", **TRAINED).frame.set_index("run").score
+    among = rank([*runs[:2], *other], "udr", **TRAINED).frame.set_index("run").score
+    assert [among[str(run)] for run in runs[:2]] == pytest.approx([alone[str(run)] for run in runs[:2]])
 
 
 def test_udr_of_runs_is_udr_of_their_codes(runs):
@@ -49,14 +97,14 @@ def test_udr_of_runs_is_udr_of_their_codes(runs):
 
 
 def test_similarity_matrices_are_drawn(runs, tmp_path):
-    plot_pairs(rank(runs, "udr-s", **TRAINED), tmp_path / "pairs.png")
+    plot_pairs(rank(runs, "udr_spearman", **TRAINED), tmp_path / "pairs.png")
     assert (tmp_path / "pairs.png").stat().st_size > 5000
     with pytest.raises(ValueError, match="no similarity matrices"):
         plot_pairs(rank(runs, "elbo", rows=300), tmp_path / "none.png")
 
 
 def test_the_command_prints_the_threshold(runs):
-    words = ["rank", *map(str, runs), "--by", "udr-s", "--rows", "300", "--kl-threshold", "0.001"]
+    words = ["rank", *map(str, runs), "--by", "udr-spearman", "--rows", "300", "--kl-threshold", "0.001"]
     found = CliRunner().invoke(app, words, catch_exceptions=False)
     assert found.exit_code == 0
     assert "informative: latents with a KL above 0.001 nats" in found.output

@@ -33,7 +33,7 @@ def test_the_advice_to_give_the_data_can_be_followed(own):
         karenina.score(run, metrics=["mig"], data=given) for given in (data, own / "mine.npz", str(own / "mine.npz"))
     ]
     assert tables[0].factor_names == ("row", "column")
-    images, factors = karenina.evaluation.scoring.inputs(data)
+    images, factors = karenina.evaluation.data.inputs(data)
     alone = karenina.score(run.encode(images)[0], factors, metrics=["mig"])
     assert {table["mig"].value for table in tables} == {alone["mig"].value}
 
@@ -48,7 +48,7 @@ def test_without_factors_there_are_the_scores_that_need_none(own):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("blobs", r"images have shape \(\d+, 1, 16, 16\), expected \(n, 1, 8, 8\)"),
+        ("blobs", "trained on mine with images of 1x8x8, not on blobs with images of 1x16x16"),
         ("nothing", "no data set and no file 'nothing'"),
         (np.zeros((3, 8, 8)), r"array of shape \(3, 8, 8\)"),
     ],

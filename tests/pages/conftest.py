@@ -18,7 +18,7 @@ beta = [1, 8]
 metrics = ["mig", "modularity", "sap"]
 rows = 400
 [selection]
-udr = ["lasso"]
+udr = ["udr_lasso"]
 kl_threshold = 0.0001
 """
 
@@ -26,9 +26,9 @@ kl_threshold = 0.0001
 def _make_study(out, data="blobs", seeds=2, leave=0):
     """A study in this process, without the pool; the last `leave` models are left undone."""
     from karenina.studies.execution.folder import Folder
-    from karenina.studies.execution.task import execute
+    from karenina.studies.execution.worker import execute
     from karenina.studies.plan.parsing import parse
-    from karenina.studies.results.several_models import score_together
+    from karenina.studies.results.several_models import compare_models
     from karenina.studies.results.table import write_results
 
     plan = parse(PLAN.format(data=data, seeds=seeds))
@@ -38,7 +38,7 @@ def _make_study(out, data="blobs", seeds=2, leave=0):
         found = execute(str(out), point, plan.evaluation, 60.0)
         assert found.status == "done", found.reason
     if not leave:
-        score_together(folder, plan)
+        compare_models(folder, plan)
         write_results(folder, plan)
     return Path(out)
 

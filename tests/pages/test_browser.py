@@ -11,8 +11,8 @@ import torch
 
 import karenina
 from karenina.models.networks import build
-from karenina.pages import decoder
 from karenina.pages.compare import compare
+from karenina.pages.model import export_decoder
 from karenina.pages.page import show
 from karenina.training.config import Config
 from karenina.training.run import Run
@@ -113,15 +113,19 @@ def test_the_keyboard_walks_the_models_opens_one_and_moves_a_latent(browser, pag
 
     visit(browser, page)
     browser.execute_script("document.querySelector('#scatter [tabindex=\"0\"]').focus()")
-    active = browser.switch_to.active_element
-    index = active.get_attribute("data-index")
-    for key in (Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.ARROW_RIGHT):
+    data = data_of(browser)
+    x = next(score["values"] for score in data["scores"] if score["name"] == data["axes"]["x"])
+    from_the_left = sorted(range(len(x)), key=x.__getitem__)
+
+    def press(key):
         browser.switch_to.active_element.send_keys(key)
-    moved = browser.switch_to.active_element.get_attribute("data-index")
+        return int(browser.switch_to.active_element.get_attribute("data-index"))
+
+    assert [press(Keys.ARROW_LEFT) for _ in x][-1] == from_the_left[0]
+    assert [press(Keys.ARROW_RIGHT) for _ in range(2)] == from_the_left[1:3]
     browser.switch_to.active_element.send_keys(Keys.ENTER)
     name = browser.find_element("id", "model").get_attribute("data-run")
-    assert name == data_of(browser)["models"]["run"][int(moved)]
-    assert index is not None
+    assert name == data["models"]["run"][from_the_left[2]]
     before = canvas(browser)
     first = browser.find_element("css selector", ".slider input")
     first.send_keys(Keys.END)
@@ -179,7 +183,7 @@ def test_the_decoder_in_the_page_draws_what_torch_draws(browser, page, network, 
     browser.get("about:blank")
     source = (files("karenina.pages") / "assets" / "decoder.js").read_text()
     script = f"{source}\nconst decode = makeDecoder(arguments[0]); return arguments[1].map((z) => [...decode(z)])"
-    found = np.array(browser.execute_script(script, decoder.export(run), codes.tolist()))
+    found = np.array(browser.execute_script(script, export_decoder(run), codes.tolist()))
     expected = run.decode(codes).transpose(0, 2, 3, 1)
     assert expected.std() > 0.01
     assert np.abs(found.reshape(expected.shape) - expected).mean() < 0.002

@@ -7,15 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import karenina
+from karenina.evaluation import scoring
+from karenina.pages import contents as contents_module
 from karenina.pages import page as pages
-from karenina.pages.choice import answers
+from karenina.pages.choice import choices
 from karenina.pages.compare import compare, match
 from karenina.pages.contents import read
 from karenina.pages.model import mosaic, priority
 from karenina.pages.page import report, show
-from karenina.studies.analyses.analyses import ANALYSES
-from karenina.studies.analyses.captions import SENTENCES, sentence
-from karenina.studies.analyses.files import apply
+from karenina.studies.analyses import ANALYSES, apply, by_strength
 
 
 def data_in(text):
@@ -23,21 +24,21 @@ def data_in(text):
 
 
 def test_the_answer_names_the_model_with_the_highest_udr(study, page):
-    material = read([study])
-    values = material.score("udr_lasso")
-    answer = answers(material)[0]
-    assert answer.best == material.about["run"].iloc[int(np.argmax(values))]
-    assert f"UDR {values.max():.2f}, the highest of 4 models" in answer.headline
-    assert answer.headline in page.read_text()
+    contents = read([study])
+    values = contents.score("udr_lasso")
+    choice = choices(contents)[0]
+    assert choice.best == contents.about["run"].iloc[int(np.argmax(values))]
+    assert f"UDR {values.max():.2f}, the highest of 4 models" in choice.headline
+    assert choice.headline in page.read_text()
 
 
 def test_picks_are_the_best_of_each_number_of_informative_latents(study):
-    material = read([study])
-    values, informative = material.score("udr_lasso"), material.informative
-    for pick in answers(material)[0].picks:
+    contents = read([study])
+    values, informative = contents.score("udr_lasso"), contents.informative
+    for pick in choices(contents)[0].picks:
         same = informative == pick.informative
         assert pick.score == values[same].max()
-        assert list(material.about["run"]).index(pick.run) in np.flatnonzero(same)
+        assert list(contents.about["run"]).index(pick.run) in np.flatnonzero(same)
 
 
 def test_the_page_is_one_file_without_addresses(page):
@@ -101,24 +102,34 @@ def test_one_model_and_no_ranking(study, tmp_path):
     assert data_in(text)["models"]["run"] == [run.name]
 
 
-def test_runs_give_the_ranking_that_their_study_gives(study, tmp_path):
-    runs = read([study / "runs"], metrics=["mig"])
-    of_study = read([study])
-    both = dict(zip(runs.about["run"], runs.informative))
-    assert set(both) == set(of_study.about["run"])
-    assert runs.ranked_by == "udr_lasso"
-    assert len(answers(runs)[0].picks) >= 1
+def test_runs_give_the_table_and_the_ranking_that_their_study_gives(study, monkeypatch):
+    """Of a study's runs, on as many images and with the same threshold."""
+    plan = karenina.studies.find_plan(study)
+    monkeypatch.setattr(scoring.evaluate, "__kwdefaults__", {**scoring.evaluate.__kwdefaults__, "rows": 400})
+    monkeypatch.setattr(contents_module, "Selection", lambda udr: plan.selection)
+    runs, of_study = read([study / "runs"], metrics=plan.evaluation.metrics), read([study])
+    assert runs.ranked_by == of_study.ranked_by == "udr_lasso"
+    score = ["metric", "property", "factor"]
+    known = of_study.frame[of_study.frame["metric"] != "dynamics"]  # a score of settings, which runs alone do not have
+    for frame in (runs.frame, known):
+        assert not frame.duplicated(["run", *score]).any()
+    columns = ["data", "method", "strength", "seed", "latents", "network", "steps", "family", "value"]
+    found, expected = (frame.set_index(["run", *score])[columns].sort_index() for frame in (runs.frame, known))
+    pd.testing.assert_frame_equal(found, expected, atol=1e-6)
+    order = [list(one.about["run"].iloc[np.argsort(-one.score("udr_lasso"))]) for one in (runs, of_study)]
+    assert order[0] == order[1]
+    assert choices(runs)[0].best == choices(of_study)[0].best == order[0][0]
     assert any(command.startswith("karenina train blobs beta_vae") for command in runs.commands)
 
 
 def test_images_that_are_gone_are_said_and_the_rest_is_shown(make_study, tmp_path, unlabelled):
-    from karenina.studies.execution.task import load_data
+    from karenina.evaluation.data import load_cached
 
     own = tmp_path / "own.npz"
     own.write_bytes(unlabelled.read_bytes())
     study = make_study(tmp_path / "study", data=own)
     own.unlink()
-    load_data.cache_clear()
+    load_cached.cache_clear()
     data = data_in(text := report(study, figures=False).read_text())
     assert "are not at hand" in text
     assert all(one["traversal"]["src"] and one["reconstructions"] is None for one in data["details"].values())
@@ -134,9 +145,9 @@ def test_a_page_that_is_too_large_carries_fewer_decoders(study, monkeypatch):
 
 
 def test_priority_has_every_run_once_and_the_first_first(study):
-    material = read([study])
-    runs = list(material.about["run"])
-    order = priority(material, [runs[2]])
+    contents = read([study])
+    runs = list(contents.about["run"])
+    order = priority(contents, [runs[2]])
     assert order[0] == runs[2]
     assert sorted(order) == sorted(runs)
 
@@ -155,20 +166,32 @@ def test_an_empty_directory_and_a_study_among_runs(tmp_path, study):
         report([study, study])
 
 
-def test_every_analysis_has_a_sentence_with_its_numbers(study):
-    material = read([study])
-    for name in ANALYSES:
-        frame = apply(name, material.frame, material.extra)
-        if isinstance(frame, pd.DataFrame):
-            assert re.search(r"\d", sentence(name, frame, ("mig",))), name
-    assert set(SENTENCES) <= set(ANALYSES)
+@pytest.mark.parametrize("name", ANALYSES)
+def test_a_caption_has_numbers_and_they_are_those_of_the_table(study, name):
+    contents = read([study])
+    frame = apply(name, contents.frame, contents.extra)
+    if isinstance(frame, str):
+        assert frame.startswith("needs ")
+        return
+    text = ANALYSES[name].caption(frame, ("mig",))
+    cells = frame.select_dtypes("number").to_numpy(float).ravel()
+    cells = np.append(cells, frame["correlation"].median()) if "correlation" in frame else cells
+    known = {f"{value:.2f}" for value in cells} | {f"{value:.1f}" for value in cells}
+    shares = [*cells, *(1 - cells)] + [float((frame[c] > 0).mean()) for c in ("low", "correlation") if c in frame]
+    shares += [float((frame["correlation"] < 0).mean())] if "correlation" in frame else []
+    shares += [frame["mean_above_sampled"].mean()] if name == "total_correlation" else []
+    percents = {f"{100 * value:.0f}" for value in shares}
+    decimals, wholes = re.findall(r"-?\d+\.\d+", text), re.findall(r"(-?\d+) %", text.replace("are 95 %", ""))
+    assert decimals or wholes
+    assert set(decimals) <= known
+    assert {number.lstrip("-") for number in wholes} <= {number.lstrip("-") for number in percents}
 
 
-def test_a_sentence_says_what_the_frame_says():
+def test_a_caption_says_what_the_table_says():
     frame = pd.DataFrame(
         {"data": "d", "method": "m", "strength": [1.0, 4.0, 8.0], "score": "mig", "median": [0.1, 0.5, 0.3]}
     )
-    text = sentence("by_strength", frame, ("mig",))
+    text = by_strength.caption(frame, ("mig",))
     assert text == "The median of mig goes from 0.10 at strength 1 to 0.30 at 8; the highest is 0.50 at 4."
 
 

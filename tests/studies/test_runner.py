@@ -21,13 +21,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from karenina import results
+from karenina.evaluation.data import load_cached
 from karenina.studies.execution import runner as runner_module
-from karenina.studies.execution import task as task_module
+from karenina.studies.execution import worker as task_module
 from karenina.studies.execution.folder import Folder, claim, exclusive, read_claim
-from karenina.studies.execution.pool import Pool
 from karenina.studies.execution.ray import _try_out
-from karenina.studies.execution.runner import find_plan, retry, run
-from karenina.studies.execution.task import Outcome, execute
+from karenina.studies.execution.runner import Pool, find_plan, retry, run
+from karenina.studies.execution.worker import Outcome, execute
 from karenina.studies.plan.parsing import parse
 from karenina.studies.results.table import SCHEMA, damaged
 
@@ -200,7 +200,7 @@ def test_a_data_file_that_disappears_fails_its_models_and_no_others(smoke, tmp_p
     mine = [point for point in plan.points if point.data == str(file)]
     other = [point for point in plan.points if point.data == "blobs"]
     file.rename(tmp_path / "away.npz")
-    task_module.load_data.cache_clear()
+    load_cached.cache_clear()
     outcomes = [execute(str(folder.path), point, plan.evaluation, 60) for point in (mine[0], other[0])]
     assert [outcome.status for outcome in outcomes] == ["failed", "done"]
     assert "no data set and no file" in folder.reason(mine[0].hash)
@@ -297,7 +297,7 @@ def test_a_model_that_kills_its_worker_fails_after_two_tries(smoke, tmp_path, mo
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\nread line\nkill -9 $$\n")
     script.chmod(0o755)
-    monkeypatch.setattr("karenina.studies.execution.pool.sys.executable", str(script))
+    monkeypatch.setattr("karenina.studies.execution.runner.sys.executable", str(script))
     with Pool(folder, smoke, 2) as pool:
         outcomes = list(pool.run(smoke.points[:3], 1.0))
     assert sorted(outcome.hash for outcome in outcomes) == sorted(point.hash for point in smoke.points[:3])

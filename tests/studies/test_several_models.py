@@ -1,6 +1,8 @@
 """One definition of each version of UDR: in the table of a study, in `rank` and in the report."""
 
 import inspect
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +13,13 @@ from karenina.cli.report import compare as compare_command
 from karenina.evaluation.ranking import rank
 from karenina.pages.contents import read_runs, read_study
 from karenina.studies.execution.folder import Folder
+from karenina.studies.execution.runner import run
 
 # beta_vae and beta_tcvae at beta 1 are the same model.
 pytestmark = pytest.mark.filterwarnings("ignore:models .* have identical codes")
 
 
-@pytest.mark.parametrize(("version", "by"), [("spearman", "udr-s"), ("spearman_a2a", "udr-s-a2a")])
+@pytest.mark.parametrize(("version", "by"), [("spearman", "udr_spearman"), ("spearman_a2a", "udr_spearman_a2a")])
 def test_table_rank_and_report_agree(finished, smoke, version, by):
     folder = Folder(finished)
     frame = karenina.results(finished)
@@ -40,27 +43,29 @@ def test_table_rank_and_report_agree(finished, smoke, version, by):
     assert [shown[name] for name in names] == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("version", ["lasso", "spearman_a2a"])
-def test_a_report_that_ranks_by_itself_does_as_the_study_would(finished, smoke, version):
-    from karenina.pages.contents import _with_udr
-    from karenina.studies.plan.plan import Selection
-
-    folder = Folder(finished)
-    frame = karenina.results(finished)
-    selection = Selection(kl_threshold=1e-4, spearman_rows=200)
-
-    def stored(name):
-        return np.load(folder.run(name) / "codes.npy"), np.load(folder.run(name) / "kl.npy")
-
-    unranked = frame[frame["family"] != "selection"]
-    again, _ = _with_udr(unranked, stored, version, selection)
-    found = again[again["metric"] == f"udr_{version}"].set_index("run")["value"]
-    names = list(found.index)
-    groups = frame.drop_duplicates("run").set_index("run").loc[names, "setting"]
-    arrays = [stored(name) for name in names]
-    options = {"similarity": "spearman", "all_to_all": True} if "a2a" in version else {}
-    direct = karenina.udr([c for c, _ in arrays], [k for _, k in arrays], list(groups), kl_threshold=1e-4, **options)
-    assert found.tolist() == pytest.approx(direct.scores, abs=1e-9)
+@pytest.mark.parametrize("udr", [("udr_lasso",), ("udr_spearman_a2a", "udr_spearman")])
+def test_the_page_of_an_unfinished_study_has_the_udr_that_the_table_of_these_models_will_have(
+    finished, smoke, tmp_path, udr
+):
+    """The study stopped before its models were compared, against the one that compared them."""
+    selection = replace(smoke.selection, udr=udr)
+    both = [Folder(shutil.copytree(finished, tmp_path / name)) for name in ("finished", "stopped")]
+    for folder in both:
+        for file in folder.path.glob("*.parquet"):
+            file.unlink()
+        folder.adopt(replace(smoke, selection=selection))
+    run(replace(smoke, selection=selection), both[0].path, quiet=True)
+    done, stopped = (read_study(folder.path) for folder in both)
+    assert done.ranked_by == stopped.ranked_by == udr[0]
+    for version in udr:
+        assert np.isfinite(done.score(version)).all()
+        assert dict(zip(stopped.about["run"], stopped.score(version))) == dict(
+            zip(done.about["run"], done.score(version))
+        )
+    assert repr(sorted(stopped.intervals.items())) == repr(sorted(done.intervals.items()))  # some are NaN
+    keys = ["target", "source", "value"]
+    assert (stopped.pairs is None) == (done.pairs is None)
+    assert done.pairs is None or stopped.pairs[keys].equals(done.pairs[keys])
 
 
 def test_one_threshold_everywhere():
@@ -80,7 +85,7 @@ def test_one_threshold_everywhere():
 def test_one_seed_per_setting_has_partners_in_all_to_all(finished, smoke):
     folder = Folder(finished)
     runs = [folder.run(point.hash) for point in smoke.points if point.seed == 0]
-    assert np.isfinite(rank(runs, "udr-s-a2a", rows=200, kl_threshold=1e-4).frame.score).all()
+    assert np.isfinite(rank(runs, "udr_spearman_a2a", rows=200, kl_threshold=1e-4).frame.score).all()
     with pytest.raises(ValueError, match="no model has a partner"):
-        rank(runs, "udr-s", rows=200, kl_threshold=1e-4)
+        rank(runs, "udr_spearman", rows=200, kl_threshold=1e-4)
     assert read_runs(runs, metrics=()).ranked_by is None

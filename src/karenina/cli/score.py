@@ -25,6 +25,7 @@ def score(
 ) -> None:
     """Every metric of codes against factors, or of a run."""
 
+    from karenina.evaluation.scoring import evaluate, run_table
     from karenina.evaluation.scoring import score as score_arrays
     from karenina.metrics.files import read_codes
     from karenina.metrics.scoring import select
@@ -32,14 +33,13 @@ def score(
     names = [name.strip() for name in metrics.split(",") if name.strip()] if metrics is not None else None
     select(names, protocol)  # a misspelt name is an error before the work, not after
     if len(paths) == 1 and paths[0].is_dir():
-        from karenina.evaluation.scoring import data_of
+        from karenina.evaluation.data import data_of
         from karenina.training import open as open_run
 
         run = open_run(paths[0])
-        images = data_of(run, data_dir, data)
-        table = score_arrays(
-            run, metrics=names, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks, data=images
-        )
+        images = data_of(run, data, data_dir)
+        found = evaluate(run, images, metrics=names, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks)
+        table = run_table(found)
     else:
         if data is not None:
             raise ValueError("--data goes with a run directory")

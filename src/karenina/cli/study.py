@@ -185,7 +185,7 @@ def analyse(
     figures: Annotated[bool, typer.Option(help="Draw a figure for each analysis.")] = True,
 ) -> None:
     """The papers' tables and figures from a study's results, in DIRECTORY/analysis."""
-    from karenina.studies.analyses.files import analyse as analyse_study
+    from karenina.studies.analyses import analyse as analyse_study
 
     found = analyse_study(directory, figures=figures)
     for name, frame in found.items():

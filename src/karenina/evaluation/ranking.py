@@ -1,9 +1,10 @@
 """Rank trained runs, without labels: by agreement between models (UDR), by training dynamics, or by a score of each."""
 
+import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,50 +14,70 @@ from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina._files import atomic
-from karenina.evaluation.scoring import Evaluation, data_of, evaluate
-from karenina.studies.plan.plan import Selection
-from karenina.studies.results.several_models import udr_version
+from karenina.evaluation.data import Data, data_of
+from karenina.evaluation.scoring import Evaluation, evaluate
+from karenina.evaluation.udr_versions import UDR_VERSIONS, compute_udr, full_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from karenina.data import DataSet
     from karenina.training import Run
+    from karenina.training.config import Config
 
-UDR = {"udr": "lasso", "udr-s": "spearman", "udr-a2a": "lasso_a2a", "udr-s-a2a": "spearman_a2a"}
 # Scores of one model; those after a minus sign are better when small.
 SINGLE = {
     "elbo": "elbo",
     "reconstruction": "-reconstruction",
     "kl": "-kl",
-    "total-correlation": "-total_correlation_sampled",
-    "mutual-information": "-mutual_information_mean",
-    "active-units": "informative_latents",
+    "total_correlation": "-total_correlation_sampled",
+    "mutual_information": "-mutual_information_mean",
+    "active_units": "informative_latents",
 }
-WAYS = (*UDR, "dynamics", "orthogonality", "support", *SINGLE)
+CRITERIA = (*UDR_VERSIONS, "dynamics", "orthogonality", "support", *SINGLE)
 
 
 @dataclass(frozen=True, eq=False)
 class RunRanking:
-    """Runs from best to worst. frame: rank, run, setting, seed, score, low, high, informative. by: how.
+    """Runs from best to worst by a selection criterion.
 
-    informative: the number of latents whose KL from the prior is above `kl_threshold` nats.
-    best_per_informative: number of informative latents -> the best run that has it, since UDR does not reward
-    finding more factors. similarity: (best pair, worst pair) of runs with their matrices, for UDR.
+    Attributes
+    ----------
+    frame : DataFrame
+        rank, run, setting, seed, score, low, high, informative (latents whose KL is above `kl_threshold` nats).
+    by : str
+        The criterion.
+    runs : tuple of Run
+        In the order of the frame.
+    best_per_informative : dict
+        Number of informative latents -> the best run that has it, since UDR does not reward finding more factors.
+    pairs : tuple
+        For UDR, the most and the least similar pair of runs, each with its similarity matrix.
     """
 
     frame: "pd.DataFrame"
     by: str
     kl_threshold: float
+    runs: "tuple[Run, ...]"
     best_per_informative: dict[int, str]
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
 
+    @property
+    def best(self) -> "Run":
+        """The run with the highest score."""
+        if not np.isfinite(self.frame["score"].iloc[0]):
+            raise ValueError(f"no run has a score by {self.by}, so none is best")
+        return self.runs[0]
 
-def setting_of(run: "Run") -> str:
-    """What a run shares with the runs that differ from it only by their seed."""
-    c = run.config
-    parameters = " ".join(f"{name}={value}" for name, value in c.parameters.items())
-    return f"{c.method} {parameters} {c.network} {c.latents} latents {c.steps} steps"
+
+def setting_of(config: "Config") -> str:
+    """What a run shares with the runs that differ from it in data set and seed alone, as a short hash."""
+    shared = {name: value for name, value in config.to_json().items() if name not in ("seed", "data", "images")}
+    return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _describe(config: "Config") -> str:
+    parameters = " ".join(f"{name}={value}" for name, value in config.parameters.items())
+    return f"{config.method} {parameters} {config.network} {config.latents} latents {config.steps} steps"
 
 
 def rank(
@@ -66,38 +87,54 @@ def rank(
     rows: int = 5_000,
     seed: int = 0,
     kl_threshold: float = ACTIVE_KL,
-    data: "DataSet | str | os.PathLike[str] | None" = None,
+    data: Data | None = None,
     data_dir: str | os.PathLike[str] | None = None,
-    evaluations: Sequence[Evaluation] | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> RunRanking:
-    """Rank runs (or their directories) of one data set. by: one of `WAYS`; higher scores are better in all of them.
+    """Rank runs of one data set without labels.
 
-    Every run encodes the same `rows` images. UDR compares runs that differ only by their seed ("udr", "udr-s": to
-    choose a setting) or all runs ("udr-a2a", "udr-s-a2a": to choose a model), as studies do. data: what the runs were
-    trained on, if it is your own: the data set, or where it is.
+    Parameters
+    ----------
+    runs : sequence of Run or path
+    by : str
+        One of `CRITERIA`; higher scores are better in all of them. "udr" (short for "udr_lasso") and "udr_spearman"
+        compare runs that differ by their seed alone: to choose a setting. "udr_a2a" (for "udr_lasso_a2a") and
+        "udr_spearman_a2a" compare all runs: to choose a run.
+    rows : int
+        Images that every run encodes.
+    seed : int
+        Decides which images.
+    kl_threshold : float
+        A latent is informative above this KL, in nats.
+    data : DataSet, path or array (n, c, h, w), optional
+        What the runs were trained on, if that is your own.
+    data_dir : path, optional
+        The folder with official files.
+
+    Returns
+    -------
+    RunRanking
+        `.best` is a run, `.frame` the table.
+
+    >>> import karenina
+    >>> runs = [karenina.train("blobs", beta=1, latents=2, steps=5, seed=seed) for seed in (0, 1)]
+    >>> rank(runs, by="elbo", rows=50).best in runs
+    True
     """
     import pandas as pd
 
-    if by not in WAYS:
-        raise ValueError(f"cannot rank by {by!r}; choose one of {', '.join(WAYS)}")
+    by = full_name(by)
+    if by not in CRITERIA:
+        raise ValueError(f"cannot rank by {by!r}; choose one of {', '.join(('udr', 'udr_a2a', *CRITERIA))}")
     opened, names = _open_all(runs)
-    if data is None or isinstance(data, str | os.PathLike):
-        data = data_of(opened[0], data_dir, data)
-    settings = [setting_of(run) for run in opened]
-    if evaluations is None:
-        evaluations = []
-        for i, run in enumerate(opened):
-            evaluations.append(evaluate(run, data, metrics=(), rows=rows, seed=seed))
-            if progress:
-                progress(i + 1, len(opened))
+    found_data = data_of(opened[0], data, data_dir)
+    settings = [setting_of(run.config) for run in opened]
+    evaluations = [evaluate(run, found_data, metrics=(), rows=rows, seed=seed) for run in opened]
     informative = np.array([int((e.kl > kl_threshold).sum()) for e in evaluations])
     interval = np.full((len(opened), 2), np.nan)
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
-    if by in UDR:
+    if by in UDR_VERSIONS:
         codes, kl = [e.codes for e in evaluations], [e.kl for e in evaluations]
-        chosen = Selection(kl_threshold=kl_threshold)
-        found = udr_version(UDR[by], codes, kl, settings, chosen, seed=seed, matrices=True)
+        found = compute_udr(by, codes, kl, settings, kl_threshold=kl_threshold, seed=seed, matrices=True)
         scores, interval = found.scores, found.interval
         pairs = _extreme_pairs(found, names)
     elif by == "dynamics":
@@ -111,7 +148,7 @@ def rank(
     table = pd.DataFrame(
         {
             "run": names,
-            "setting": settings,
+            "setting": [_describe(run.config) for run in opened],
             "seed": [run.config.seed for run in opened],
             "score": scores,
             "low": interval[:, 0],
@@ -119,13 +156,15 @@ def rank(
             "informative": informative,
         }
     )
-    table = table.sort_values("score", ascending=False, kind="stable", na_position="last").reset_index(drop=True)
+    table = table.sort_values("score", ascending=False, kind="stable", na_position="last")
+    ordered = tuple(opened[i] for i in table.index)
+    table = table.reset_index(drop=True)
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     best: dict[int, str] = {}
     for row in table.itertuples():
         if row.informative > 0 and np.isfinite(row.score):
             best.setdefault(int(row.informative), str(row.run))
-    return RunRanking(table, by, kl_threshold, dict(sorted(best.items())), pairs)
+    return RunRanking(table, by, kl_threshold, ordered, dict(sorted(best.items())), pairs)
 
 
 def _open_all(runs: "Sequence[Run | str | os.PathLike[str]]") -> "tuple[list[Run], list[str]]":

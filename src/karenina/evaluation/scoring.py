@@ -1,8 +1,7 @@
 """Score a trained run: encode once, then every metric, label-free score and the terms of the ELBO."""
 
-import os
+import math
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL
+from karenina.evaluation.data import Data, data_of, inputs
 from karenina.metrics import scoring
 from karenina.metrics.label_free import (
     gaussian_total_correlation,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # A grid of at most this many images is encoded whole, and interventions are drawn from all of it.
 WHOLE_GRID = 20_000
+SCORE_COLUMNS = ("metric", "family", "property", "factor", "value", "std")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,32 +43,16 @@ class Evaluation:
     kl: NDArray[np.float64]
     label_free: dict[str, float]
 
-
-def inputs(data: "DataSet", rows: int = 10_000, seed: int = 0) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """The images (rows, c, h, w) and factors (rows, k) on which runs of one data set are compared: the same for all."""
-    return data.sample(rows, np.random.default_rng([seed, 20_190_612]))
-
-
-def data_of(
-    run: "Run", data_dir: "str | os.PathLike[str] | None" = None, path: "str | os.PathLike[str] | None" = None
-) -> "DataSet":
-    """The data set that a run was trained on, with its options. path: where it is, if it is your own.
-
-    Other images than those of the training are an error under another name, and a warning under the same.
-    """
-    from karenina.data import load_again
-    from karenina.data.naming import split_name
-    from karenina.training.config import fingerprint
-
-    data = load_again(run.config.data, path, data_dir=data_dir)
-    if fingerprint(data) != run.config.images:
-        told, found = (split_name(name)[0] for name in (run.config.data, data.name))
-        if data.image_shape != run.config.image_shape or told not in (found, "array"):
-            given = f"{data.name} with images of {'x'.join(map(str, data.image_shape))}"
-            shape = "x".join(map(str, run.config.image_shape))
-            raise ValueError(f"the run was trained on {run.config.data} with images of {shape}, not on {given}")
-        warnings.warn(f"{data.name} ({data.source}) does not give the images that the run was trained on", stacklevel=3)
-    return data
+    def rows(self) -> list[list[Any]]:
+        """Rows of SCORE_COLUMNS, `factor` empty for the whole; None for what is not finite, since JSON has no NaN."""
+        found: list[tuple[Any, ...]] = []
+        if self.table is not None:
+            families = {row.metric: row.family for row in self.table.rows}
+            found += [(row.metric, row.family, row.property, "", row.value, row.std) for row in self.table.rows]
+            for metric, prop, factor, value in self.table.per_factor.itertuples(index=False):
+                found.append((metric, families.get(metric, ""), prop, factor, value, math.nan))
+        found += [(name, "label-free", "", "", value, math.nan) for name, value in self.label_free.items()]
+        return [[*row[:4], *(float(v) if math.isfinite(v) else None for v in row[4:])] for row in found]
 
 
 def evaluate(
@@ -81,13 +66,31 @@ def evaluate(
     rows: int = 10_000,
     tasks: bool = False,
 ) -> Evaluation:
-    """Encode `rows` random images once and score them. data: by default the set that the run was trained on.
+    """Score a run: encode `rows` images once, then every metric and label-free score.
 
-    metrics: as in `karenina.score`; (): none, only what needs no labels. tasks: also downstream prediction and
-    fairness. These, and the predictors of protocol "locatello", are tested on half as many images again.
+    Parameters
+    ----------
+    run : Run
+    data : DataSet, optional
+        By default the set that the run was trained on.
+    metrics, protocol, repeats, seed
+        As in `karenina.score`; metrics=() computes only what needs no labels.
+    rows : int
+        Images to encode. The predictors of protocol "locatello" and the tasks are tested on half as many others.
+    tasks : bool
+        Also downstream prediction and fairness, about a minute per run.
+
+    Returns
+    -------
+    Evaluation
 
     The intervention metrics draw from the whole encoded grid where it has at most 20,000 images, so that they see every
     combination of factors; otherwise from the table of encoded rows.
+
+    >>> import karenina
+    >>> run = karenina.train("blobs", "vae", latents=2, steps=1)
+    >>> evaluate(run, metrics=["mig"], rows=100).codes.shape
+    (100, 2)
     """
     data = data_of(run) if data is None else data
     images, factors = inputs(data, rows, seed)
@@ -195,14 +198,26 @@ def score(
     factor_names: Sequence[str] | None = None,
     continuous: bool | Sequence[bool] | None = None,
     tasks: bool = False,
-    data: "DataSet | str | os.PathLike[str] | NDArray[Any] | None" = None,
+    data: Data | None = None,
 ) -> Table:
-    """Every metric of codes (n, d) against factors (n, k), or of a run, which is encoded once.
+    """Every metric of codes against factors, or of a run, which is encoded once.
 
-    See `karenina.metrics.score` for the parameters and the table. A run's table also has its label-free scores.
-    data: what to score a run on, as in `karenina.train`; by default what it was trained on, which must be given if it
-    is your own.
-    tasks: also how well the factors can be predicted from few rows and many, and how fair such predictions are.
+    Parameters
+    ----------
+    codes : array (n, d) or Run
+    factors : array (n, k)
+        Not with a run, which draws its own images and factors.
+    metrics, protocol, repeats, seed, factor_names, continuous
+        As in `karenina.metrics.score`.
+    tasks : bool
+        Also how well the factors can be predicted from few rows and many, and how fair such predictions are.
+    data : DataSet, path or array (n, c, h, w), optional
+        With a run: what it was trained on, if that is your own.
+
+    Returns
+    -------
+    Table
+        `table["mig"].value`, `.per_factor`; `table.frame`. A run's table also has its label-free scores.
 
     >>> rng = np.random.default_rng(0)
     >>> factors = rng.integers(5, size=(2000, 3))
@@ -223,11 +238,8 @@ def score(
         return with_tasks(table, z, factors, continuous, seed) if tasks else table
     if factors is not None:
         raise ValueError("score(run) draws its own images and factors; give codes as an array to score against yours")
-    if data is not None:
-        from karenina.training.train import as_data
-
-        data = as_data(data)
-    return run_table(evaluate(run, data, metrics=metrics, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks))
+    found = data_of(run, data)
+    return run_table(evaluate(run, found, metrics=metrics, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks))
 
 
 def run_table(evaluation: Evaluation) -> Table:

@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from karenina._active import near_threshold
 from karenina.numerics.medians import least_for_interval
-from karenina.pages.contents import Material
-from karenina.studies.analyses.bootstrap import spearman
+from karenina.numerics.resampling import spearman
+from karenina.pages.contents import Contents
 
 # The scores against which a choice is checked, where the models have them: one of each family of the literature.
-CHECKS = ("mig", "dci_boosted modularity", "dci_forest modularity", "dci_lasso modularity", "z_min_variance", "sap")
+_DCI = tuple(f"dci_{model} disentanglement" for model in ("boosted", "forest", "lasso"))
+CHECKS = ("mig", *_DCI, "z_min_variance", "sap")
 MOST_CHECKS = 4
 # What a reader of a study without labels asks for first, after the ranking.
 LABEL_FREE = ("reconstruction", "kl", "informative_latents")
@@ -33,7 +34,7 @@ class Pick:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Choice:
     """For one data set. picks: one per number of informative latents. checks: names of supervised scores.
 
     best: the model with the highest score. sure, labels: what to think of it, in sentences with this study's numbers.
@@ -49,83 +50,83 @@ class Answer:
     labels: str
 
 
-def answers(material: Material) -> list[Answer]:
+def choices(contents: Contents) -> list[Choice]:
     """An answer for each data set."""
-    return [_answer(material, str(data[0]), rows) for data, rows in material.scores.groups("data")]
+    return [_choose(contents, str(data[0]), rows) for data, rows in contents.scores.groups("data")]
 
 
-def _answer(material: Material, data: str, rows: NDArray[np.int64]) -> Answer:
-    supervised = material.scores.values[rows][:, material.scores.columns(supervised=True)]
+def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:
+    supervised = contents.scores.values[rows][:, contents.scores.columns(supervised=True)]
     labelled = bool(np.isfinite(supervised).any())  # on this data set; another may have labels
-    checks = check_scores(material) if labelled else ()
-    by = material.ranked_by
-    values = material.score(by)[rows] if by else np.full(len(rows), np.nan)
+    checks = check_scores(contents) if labelled else ()
+    by = contents.ranked_by
+    values = contents.score(by)[rows] if by else np.full(len(rows), np.nan)
     known = np.isfinite(values)
     if not known.any():
-        return _without_ranking(material, data, rows, labelled)
+        return _without_ranking(contents, data, rows, labelled)
     order = np.argsort(-np.where(known, values, -np.inf), kind="stable")
     order = order[known[order]]
-    picks = _picks(material, rows, values, order, checks)
-    best = material.about.iloc[rows[order[0]]]
+    picks = _picks(contents, rows, values, order, checks)
+    best = contents.about.iloc[rows[order[0]]]
     chosen = next(pick for pick in picks if pick.run == best["run"])
     latents = f"{chosen.informative} of its {best['latents']} latents are informative"
     headline = f"Pick {chosen.label}: UDR {chosen.score:.2f}, the highest of {len(order)} models; {latents}."
-    sure = _how_sure(material, rows, values, order, chosen)
-    agree = _labels(material, rows, values, int(order[0]), checks) if labelled else NO_LABELS
-    return Answer(data, len(rows), headline, str(best["run"]), picks, checks, sure, agree)
+    sure = _how_sure(contents, rows, values, order, chosen)
+    agree = _labels(contents, rows, values, int(order[0]), checks) if labelled else NO_LABELS
+    return Choice(data, len(rows), headline, str(best["run"]), picks, checks, sure, agree)
 
 
 NO_LABELS = "There are no labels, so nothing here checks the choice: look at the traversals."
 
 
-def check_scores(material: Material) -> tuple[str, ...]:
-    present = {material.scores.names[j] for j in material.scores.columns(supervised=True)}
+def check_scores(contents: Contents) -> tuple[str, ...]:
+    present = {contents.scores.names[j] for j in contents.scores.columns(supervised=True)}
     found = [name for name in CHECKS if name in present]
     dci = [name for name in found if name.startswith("dci")]
     found = [name for name in found if name not in dci[1:]]
-    found += [material.scores.names[j] for j in material.scores.columns(supervised=True)][: MOST_CHECKS - len(found)]
+    found += [contents.scores.names[j] for j in contents.scores.columns(supervised=True)][: MOST_CHECKS - len(found)]
     return tuple(dict.fromkeys(found))[:MOST_CHECKS]
 
 
 def _picks(
-    material: Material,
+    contents: Contents,
     rows: NDArray[np.int64],
     values: NDArray[np.float64],
     order: NDArray[np.int64],
     checks: tuple[str, ...],
 ) -> tuple[Pick, ...]:
-    informative = material.informative[rows]
+    informative = contents.informative[rows]
     found: dict[int, Pick] = {}
     for rank, i in enumerate(order, start=1):
-        about = material.about.iloc[rows[i]]
-        low, high, _ = material.intervals.get(about["run"], (np.nan, np.nan, 0))
+        about = contents.about.iloc[rows[i]]
+        low, high, _ = contents.intervals.get(about["run"], (np.nan, np.nan, 0))
         if informative[i] not in found:
-            scores = tuple(float(material.score(name)[rows[i]]) for name in checks)
+            scores = tuple(float(contents.score(name)[rows[i]]) for name in checks)
             names = (str(about["run"]), str(about["label"]))
             found[informative[i]] = Pick(*names, int(informative[i]), float(values[i]), low, high, rank, scores)
     return tuple(found[count] for count in sorted(found))
 
 
 def _how_sure(
-    material: Material, rows: NDArray[np.int64], values: NDArray[np.float64], order: NDArray[np.int64], chosen: Pick
+    contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], order: NDArray[np.int64], chosen: Pick
 ) -> str:
-    runs = material.about["run"].to_numpy()[rows]
-    partners = material.intervals.get(chosen.run, (np.nan, np.nan, 0))[2]
-    a2a = (material.ranked_by or "").endswith("a2a")
+    runs = contents.about["run"].to_numpy()[rows]
+    partners = contents.intervals.get(chosen.run, (np.nan, np.nan, 0))[2]
+    a2a = (contents.ranked_by or "").endswith("a2a")
     compared = f"{partners} other {'model' if a2a else 'seed'}{'' if partners == 1 else 's'}"
     compared += "" if a2a else " of its setting"
     sentences = []
     if np.isfinite(chosen.low):
-        reach = sum(material.intervals.get(str(runs[i]), (0, -np.inf, 0))[1] >= chosen.low for i in order[1:])
+        reach = sum(contents.intervals.get(str(runs[i]), (0, -np.inf, 0))[1] >= chosen.low for i in order[1:])
         sentences.append(
             f"Compared with {compared}, its UDR lies in [{chosen.low:.2f}, {chosen.high:.2f}] (95 %); "
             f"the intervals of {reach} of the other {len(order) - 1} models reach into it."
         )
     elif partners:
         sentences.append(f"It was compared with {compared}; an interval that covers in 95 % needs {_LEAST}.")
-    near = near_threshold((material.codes(str(run))[1] for run in runs), material.kl_threshold)
+    near = near_threshold((contents.codes(str(run))[1] for run in runs), contents.kl_threshold)
     sentences += [f"{near}."] if near else []
-    share = _explained(values[order], material.about["setting"].to_numpy()[rows][order])
+    share = _explained(values[order], contents.about["setting"].to_numpy()[rows][order])
     if np.isfinite(share):
         sentences.append(
             f"{100 * share:.0f} % of the variance of UDR lies between settings rather than between seeds: "
@@ -146,9 +147,9 @@ def _explained(values: NDArray[np.float64], groups: NDArray[np.object_]) -> floa
 
 
 def _labels(
-    material: Material, rows: NDArray[np.int64], values: NDArray[np.float64], best: int, checks: tuple[str, ...]
+    contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], best: int, checks: tuple[str, ...]
 ) -> str:
-    table = np.column_stack([values, *(material.score(name)[rows] for name in checks)])
+    table = np.column_stack([values, *(contents.score(name)[rows] for name in checks)])
     if np.isfinite(table).all(axis=1).sum() < 4:
         return "There are labels, but fewer than four models to compare: too few for a correlation."
     found, low, high = (matrix[0, 1:] for matrix in spearman(table))
@@ -167,20 +168,20 @@ def _labels(
     )
 
 
-def _without_ranking(material: Material, data: str, rows: NDArray[np.int64], labelled: bool) -> Answer:
+def _without_ranking(contents: Contents, data: str, rows: NDArray[np.int64], labelled: bool) -> Choice:
     why = "UDR compares models that differ by their seed alone, and no two of these do"
     if len(rows) == 1:
         why = "there is one model, and UDR compares models with one another"
-    elif material.study is not None and material.ranked_by is None:
+    elif contents.study is not None and contents.ranked_by is None:
         why = "UDR is computed when all models of a study are there, for settings of two or more seeds"
     headline = f"No choice without labels: {why}."
-    best, labels = str(material.about.iloc[rows[0]]["run"]), NO_LABELS
-    checks = check_scores(material)
+    best, labels = str(contents.about.iloc[rows[0]]["run"]), NO_LABELS
+    checks = check_scores(contents)
     if labelled:
-        values = material.score(checks[0])[rows]
+        values = contents.score(checks[0])[rows]
         if np.isfinite(values).any():
             i = int(np.nanargmax(values))
-            best, label = (str(material.about.iloc[rows[i]][name]) for name in ("run", "label"))
+            best, label = (str(contents.about.iloc[rows[i]][name]) for name in ("run", "label"))
             labels = f"By labels, {label} has {checks[0]} {values[i]:.2f}"
             labels += f", the highest of {len(rows)} models." if len(rows) > 1 else "."
-    return Answer(data, len(rows), headline, best, (), checks, "", labels)
+    return Choice(data, len(rows), headline, best, (), checks, "", labels)

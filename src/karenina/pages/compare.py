@@ -11,11 +11,10 @@ from scipy.optimize import linear_sum_assignment
 
 from karenina._active import ACTIVE_KL
 from karenina._figures import Figure
-from karenina.pages import decoder
-from karenina.pages.contents import words
 from karenina.pages.figures import Section, keep
-from karenina.pages.model import SHOWN, mosaic
+from karenina.pages.model import SHOWN, decoder_size, export_decoder, mosaic
 from karenina.pages.page import render, save, versions
+from karenina.studies.plan.plan import shown
 from karenina.training.pictures import prior_span
 
 ROWS = 5000
@@ -46,14 +45,14 @@ def compare(
     Every latent of one is matched with one of the other: similarities as UDR computes them, in both directions. A
     matched pair moves together on the page's sliders. data: the path of their data set, if it is your own.
     """
-    from karenina.evaluation.scoring import data_of
+    from karenina.evaluation.data import data_of
     from karenina.training import open as open_run
 
     runs = [open_run(path) for path in (first, second)]
     a, b = (run.config for run in runs)
     if (a.data, a.images) != (b.data, b.images):
         raise ValueError(f"{first} was trained on {a.data} and {second} on {b.data}: compare runs of one data set")
-    images, _ = data_of(runs[0], data_dir, data).sample(ROWS, np.random.default_rng(0))
+    images, _ = data_of(runs[0], data, data_dir).sample(ROWS, np.random.default_rng(0))
     encoded = [run.encode(images) for run in runs]
     codes = [mean for mean, _ in encoded]
     kl = [0.5 * (m.astype(float) ** 2 + np.exp(v.astype(float)) - v - 1).mean(axis=0) for m, v in encoded]
@@ -72,8 +71,8 @@ def compare(
             _moves(runs),
         ),
     ]
-    room = sum(decoder.size(run) for run in runs) < 15_000_000
-    exported = [decoder.export(run) if room else None for run in runs]
+    room = sum(decoder_size(run) for run in runs) < 15_000_000
+    exported = [export_decoder(run) if room else None for run in runs]
     two = {
         letter: {"label": label, "decoder": one, "span": prior_span(run), "reach": prior_span(run, 3.0)}
         for letter, label, one, run in zip("ab", labels, exported, runs)
@@ -143,7 +142,7 @@ def _rows(
 
 def _label(run: Any) -> str:
     c = run.config
-    return f"{c.method} {words(c.parameters)}, seed {c.seed}"
+    return f"{c.method} {shown(c.parameters)}, seed {c.seed}"
 
 
 def _sentences(rows: list[dict[str, Any]]) -> list[str]:

@@ -1,7 +1,5 @@
 """What a report is made of, read from a study's directory or from some runs."""
 
-import hashlib
-import json
 import os
 import shlex
 import warnings
@@ -9,32 +7,34 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
+from karenina.evaluation.data import data_of, inputs, load_cached
 from karenina.numerics.medians import medians
-from karenina.studies.plan.plan import Selection, canonical
-from karenina.studies.results.scores import Scores, scores
-
-# A study computes UDR when it is complete; until then the report does, for up to this many models.
-MOST_RANKED_HERE = 300
-_OF_RUN = (
-    "run",
-    "data",
-    "method",
-    "parameters",
-    "parameter",
-    "strength",
-    "setting",
-    "seed",
-    "latents",
-    "network",
-    "steps",
+from karenina.studies.plan.plan import Selection
+from karenina.studies.results.several_models import Model, ReadCodes, udr_of_models
+from karenina.studies.results.table import (
+    SCHEMA,
+    Scores,
+    read_codes,
+    read_parquet,
+    results,
+    table_of_runs,
+    wide_table,
+    with_scores,
 )
+
+if TYPE_CHECKING:
+    from karenina.data import DataSet
+    from karenina.training import Run
+
+# A study compares its models when it is complete; for a page, up to this many models of an unfinished one are.
+MOST_COMPARED = 300
 
 
 class Inputs(NamedTuple):
@@ -45,12 +45,16 @@ class Inputs(NamedTuple):
     names: tuple[str, ...]
     continuous: tuple[bool, ...]
 
+    @classmethod
+    def of(cls, data: "DataSet", rows: int = 10_000, seed: int = 0) -> "Inputs":
+        return cls(*inputs(data, rows, seed), data.factor_names, tuple(size is None for size in data.factor_sizes))
+
 
 @dataclass(frozen=True, eq=False)
-class Material:
+class Contents:
     """Models and what is known of them.
 
-    frame: as `karenina.studies.results` gives it. paths: run -> its directory. pairs: UDR of pairs (target, source,
+    frame: as `karenina.results` gives it. paths: run -> its directory. pairs: UDR of pairs (target, source,
     value), or None. codes: run -> its codes (n, L) and KLs (L,). inputs: data set -> what was encoded; a ValueError or
     OSError where that is gone. notes: what a reader must know before all else. commands: how to make it again.
     plan: the study file, or "". study: the directory of the study, or None. versions: of UDR; the first that the models
@@ -61,26 +65,26 @@ class Material:
     frame: pd.DataFrame
     paths: Mapping[str, Path]
     pairs: pd.DataFrame | None
-    codes: Callable[[str], tuple[NDArray[np.float32], NDArray[np.float64]]]
+    codes: ReadCodes
     inputs: Callable[[str], Inputs]
     notes: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     plan: str = ""
     study: Path | None = None
     kl_threshold: float = ACTIVE_KL
-    versions: tuple[str, ...] = ("lasso",)
+    versions: tuple[str, ...] = ("udr_lasso",)
     problems: list[str] = field(default_factory=list)
 
     @cached_property
     def scores(self) -> Scores:
-        return scores(self.frame)
+        return wide_table(self.frame)
 
     @cached_property
     def about(self) -> pd.DataFrame:
-        """One row a run, in the order of `scores`, with a label that tells it from the others."""
-        whole = self.frame[list(_OF_RUN)].drop_duplicates("run").set_index("run", drop=False)
+        """One row per run, in the order of `scores`, with a label that tells it from the others."""
+        whole = self.frame[SCHEMA.names[:11]].drop_duplicates("run").set_index("run", drop=False)
         whole = whole.loc[list(self.scores.runs["run"])]
-        words = whole["method"] + (" " + whole["parameters"]).where(whole["parameters"] != "", "")
+        setting = whole["method"] + (" " + whole["parameters"]).where(whole["parameters"] != "", "")
         for column, form in (
             ("data", "{}, "),
             ("latents", "{} latents, "),
@@ -88,17 +92,16 @@ class Material:
             ("steps", "{} steps, "),
         ):
             if whole[column].nunique() > 1:
-                words = whole[column].map(form.format) + words
-        labels = words + ", seed " + whole["seed"].astype(str)
+                setting = whole[column].map(form.format) + setting
+        labels = setting + ", seed " + whole["seed"].astype(str)
         twice = labels.duplicated(keep=False)
-        return whole.assign(words=words, label=labels.where(~twice, labels + " (" + whole["run"] + ")"))
+        return whole.assign(setting_label=setting, label=labels.where(~twice, labels + " (" + whole["run"] + ")"))
 
     @cached_property
     def ranked_by(self) -> str | None:
         """The score that ranks the models without labels."""
         known = dict(zip(self.scores.names, self.scores.values.T))
-        names = [f"udr_{version}" for version in self.versions]
-        return next((name for name in names if name in known and np.isfinite(known[name]).any()), None)
+        return next((name for name in self.versions if name in known and np.isfinite(known[name]).any()), None)
 
     @cached_property
     def informative(self) -> NDArray[np.int64]:
@@ -114,7 +117,7 @@ class Material:
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float, int]]:
         """run -> bounds of its UDR, NaN with too few partners, and the number of partners."""
-        if self.pairs is None or self.ranked_by != f"udr_{self.versions[0]}":
+        if self.pairs is None or self.ranked_by != self.versions[0]:
             return {}
         known = self.pairs.dropna(subset="value").sort_values("target", kind="stable")
         runs, counts = np.unique(known["target"].astype(str), return_counts=True)
@@ -124,7 +127,7 @@ class Material:
 
     def extra(self, name: str) -> pd.DataFrame | None:
         """Another table of the study, such as its pairs; None where there is none."""
-        from karenina.studies.analyses.files import extra_table
+        from karenina.studies.analyses import extra_table
 
         if name == "pairs":
             return self.pairs
@@ -141,8 +144,8 @@ def read(
     data_dir: str | os.PathLike[str] | None = None,
     metrics: Sequence[str] | None = None,
     data: str | os.PathLike[str] | None = None,
-) -> Material:
-    """The material of a study's directory, of run directories, or of a directory of run directories.
+) -> Contents:
+    """The contents of a study's directory, of run directories, or of a directory of run directories.
 
     metrics: which to compute for runs; a study has its own. data: the path of the runs' data set, if it is the user's.
     """
@@ -167,11 +170,8 @@ def _runs_in(path: Path) -> list[Path]:
     return found
 
 
-def read_study(path: Path) -> Material:
-    from karenina.evaluation.scoring import inputs
+def read_study(path: Path) -> Contents:
     from karenina.studies.execution.folder import Folder
-    from karenina.studies.execution.task import load_data
-    from karenina.studies.results.table import read_codes, read_parquet, results
 
     folder = Folder(path)
     status = folder.status()
@@ -193,30 +193,26 @@ def read_study(path: Path) -> Material:
         notes.append(f"Failed: {labels[name]}: {folder.reason(name)}")
     if len(status.failed) > 10:
         notes.append(f"... and {len(status.failed) - 10} more failures; `karenina study status` lists them.")
-    pairs = folder.path / "pairs.parquet"
     cached: dict[str, Inputs] = {}
 
     def read_inputs(name: str) -> Inputs:
         if name not in cached:
-            data = load_data(name)
-            images, factors = inputs(data, plan.evaluation.rows, plan.evaluation.seed)
-            continuous = tuple(size is None for size in data.factor_sizes)
-            cached[name] = Inputs(images, factors, data.factor_names, continuous)
+            cached[name] = Inputs.of(load_cached(name), plan.evaluation.rows, plan.evaluation.seed)
         return cached[name]
 
     def codes(name: str) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         return read_codes(folder.run(name))
 
-    found = read_parquet(pairs).to_pandas() if pairs.exists() else None
-    ranked = frame["metric"].isin([f"udr_{version}" for version in plan.selection.udr]).any()
-    if not ranked and len(status.done) <= MOST_RANKED_HERE and plan.selection.udr:
-        frame, found = _with_udr(frame, codes, plan.selection.udr[0], plan.selection)
+    file = folder.path / "pairs.parquet"
+    pairs = read_parquet(file).to_pandas() if file.exists() else None
+    if not frame["metric"].isin(plan.selection.udr).any() and len(status.done) <= MOST_COMPARED:
+        frame, pairs = _compared(frame, codes, plan.selection)
     where = shlex.quote(str(path))
-    return Material(
+    return Contents(
         plan.name,
         frame,
         {name: folder.run(name) for name in status.done},
-        found,
+        pairs,
         codes,
         read_inputs,
         tuple(notes),
@@ -224,7 +220,7 @@ def read_study(path: Path) -> Material:
         plan.to_toml(),
         path,
         plan.selection.kl_threshold,
-        plan.selection.udr or ("lasso",),
+        plan.selection.udr or ("udr_lasso",),
     )
 
 
@@ -233,14 +229,13 @@ def read_runs(
     data_dir: str | os.PathLike[str] | None = None,
     metrics: Sequence[str] | None = None,
     data: str | os.PathLike[str] | None = None,
-) -> Material:
+) -> Contents:
     """Encode and score the runs, and compare those that differ by their seed alone."""
-    from karenina.evaluation.scoring import data_of, evaluate, inputs
-    from karenina.studies.execution.task import rows
+    from karenina.evaluation.scoring import evaluate
     from karenina.training import open as open_run
 
     notes: list[str] = []
-    opened: dict[str, Any] = {}
+    opened: dict[str, Run] = {}
     for path in dict.fromkeys(path.resolve() for path in paths):
         name = path.name if path.name not in opened else str(path)
         try:
@@ -250,95 +245,36 @@ def read_runs(
     if not opened:
         raise ValueError(notes[0] if notes else "no runs to report on")
     one_of = {run.config.data: run for run in opened.values()}
-    datas = {name: data_of(run, data_dir, data) for name, run in one_of.items()}
+    datas = {name: data_of(run, data, data_dir) for name, run in one_of.items()}
     found = {name: evaluate(run, datas[run.config.data], metrics=metrics) for name, run in opened.items()}
-    strengths = _strengths([run.config for run in opened.values()])
-    lines: list[tuple[Any, ...]] = []
-    for (name, run), parameter in zip(opened.items(), strengths):
-        of_run = _of_run(name, run.config, parameter)
-        lines += [(*of_run, *row) for row in rows(found[name])]
-    columns = [*_OF_RUN, "metric", "family", "property", "factor", "value", "std"]
-    frame = pd.DataFrame(lines, columns=columns).astype({"value": float, "std": float, "strength": float})
 
     def codes(name: str) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         return found[name].codes, found[name].kl
 
-    frame, pairs = _with_udr(frame, codes, "lasso", Selection())
-
-    def read_inputs(name: str) -> Inputs:
-        found = datas[name]
-        return Inputs(*inputs(found), found.factor_names, tuple(size is None for size in found.factor_sizes))
-
-    commands = [_train_command(run.config, run.path) for run in opened.values()]
-    shown = " ".join(shlex.quote(os.path.relpath(run.path)) for run in opened.values())
-    return Material(
+    configs = {name: run.config for name, run in opened.items()}
+    frame = table_of_runs(configs, {name: one.rows() for name, one in found.items()})
+    frame, pairs = _compared(frame, codes, Selection(udr=("udr_lasso",)))
+    folders = {name: Path(str(run.path)) for name, run in opened.items()}
+    listed = " ".join(shlex.quote(os.path.relpath(folder)) for folder in folders.values())
+    commands = [_train_command(config, folders[name]) for name, config in configs.items()]
+    return Contents(
         f"{len(opened)} runs" if len(opened) > 1 else next(iter(opened)),
         frame,
-        {name: run.path for name, run in opened.items()},
+        folders,
         pairs,
         codes,
-        read_inputs,
+        lambda name: Inputs.of(datas[name]),
         tuple(notes),
-        (*commands, f"karenina report {shown}"),
+        (*commands, f"karenina report {listed}"),
     )
 
 
-def words(parameters: Mapping[str, Any]) -> str:
-    """Parameters as a study writes them.
-
-    >>> words({"beta": 16.0, "estimator": "weighted"})
-    'beta=16 estimator=weighted'
-    """
-    return " ".join(f"{name}={canonical(value)}" for name, value in parameters.items())
-
-
-def _strengths(configs: Sequence[Any]) -> list[str]:
-    """The parameter that differs between the runs of a method, or else the first."""
-    found = []
-    for config in configs:
-        same = [other.parameters for other in configs if other.method == config.method]
-        varied = [n for n in config.parameters if len({json.dumps(p.get(n)) for p in same}) > 1]
-        found.append(next(iter([*varied, *config.parameters]), ""))
-    return found
-
-
-def _of_run(name: str, config: Any, parameter: str) -> tuple[Any, ...]:
-    shared = {k: v for k, v in config.to_json().items() if k not in ("seed", "data", "images")}
-    setting = hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:8]
-    value = config.parameters.get(parameter)
-    strength = float(value) if isinstance(value, int | float) else np.nan
-    start = (name, config.data, config.method, words(config.parameters), parameter, strength, setting)
-    return (*start, config.seed, config.latents, config.network, config.steps)
-
-
-def _with_udr(
-    frame: pd.DataFrame,
-    codes: Callable[[str], tuple[NDArray[np.float32], NDArray[np.float64]]],
-    version: str,
-    selection: Selection,
-) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """UDR for each data set of which models have partners."""
-    from karenina.studies.results.several_models import has_partners, udr_version
-
+def _compared(frame: pd.DataFrame, codes: ReadCodes, selection: Selection) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """The table with UDR where models have partners, and its pairs."""
     about = frame.drop_duplicates("run")
-    extra, pairs = [], []
-    for _, part in about.groupby("data", sort=False):
-        if not has_partners(version, part["setting"]):
-            continue
-        names = list(part["run"])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            arrays = [codes(name) for name in names]
-            codes_of, kl_of = [c for c, _ in arrays], [kl for _, kl in arrays]
-            found = udr_version(version, codes_of, kl_of, list(part["setting"]), selection)
-        selected = {"metric": f"udr_{version}", "family": "selection", "property": "", "factor": ""}
-        extra.append(part.assign(**selected, value=found.scores, std=np.nan))
-        targets = np.repeat(np.arange(len(names)), np.diff(found.start))
-        named = {"target": [names[i] for i in targets], "source": [names[i] for i in found.sources]}
-        pairs.append(pd.DataFrame({**named, "value": found.values}))
-    if not extra:
-        return frame, None
-    return pd.concat([frame, *extra], ignore_index=True), pd.concat(pairs, ignore_index=True)
+    models = [Model(*names) for names in zip(about["run"], about["data"], about["setting"])]
+    rows, pairs = udr_of_models(models, codes, selection)
+    return (with_scores(frame, rows) if rows["run"] else frame), (pd.DataFrame(pairs) if pairs["value"] else None)
 
 
 def _train_command(config: Any, path: Path) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from karenina.pages.choice import answers
+from karenina.pages.choice import choices
 from karenina.pages.contents import read_study
 from karenina.pages.page import write
 
@@ -27,7 +27,7 @@ beta = [0.25, 1, 8, 16]
 metrics = ["mig", "mig_sup", "modularity", "sap", "dci_lasso", "dci_forest", "z_diff", "z_min_variance", "irs"]
 
 [selection]
-udr = ["lasso", "spearman"]
+udr = ["udr_lasso", "udr_spearman"]
 """
 
 
@@ -48,19 +48,19 @@ def demo(out: str | os.PathLike[str], workers: int = 2, *, say: Callable[[str], 
     if status.failed:
         say(f"   {len(status.failed)} of them failed; `karenina study status {folder / 'study'}` says why.")
     trained = time.perf_counter()
-    material = read_study(folder / "study")
-    answer = answers(material)[0]
+    contents = read_study(folder / "study")
+    choice = choices(contents)[0]
     say(f"   {len(status.done)} models are trained and scored ({trained - started:.0f} s).")
     say("2. Choose without labels: models that learnt the same from different seeds are probably right (UDR).")
-    for setting, part in material.about.groupby("words", sort=False):
-        places = material.about.index.get_indexer(part.index)
-        values = material.score(material.ranked_by or "")[places]
+    for setting, part in contents.about.groupby("setting_label", sort=False):
+        places = contents.about.index.get_indexer(part.index)
+        values = contents.score(contents.ranked_by or "")[places]
         say(f"   {setting:22s} UDR {' '.join(f'{value:.2f}' for value in values)}   median {np.nanmedian(values):.2f}")
-    say(f"   {answer.headline}")
+    say(f"   {choice.headline}")
     say("3. Check with the labels, which the choice did not see.")
-    say(f"   {answer.labels}")
-    say(f"   How sure? {answer.sure}")
+    say(f"   {choice.labels}")
+    say(f"   How sure? {choice.sure}")
     say("4. Make the page.")
-    page = write(material, folder / "report")
+    page = write(contents, folder / "report")
     say(f"   {page.resolve()} ({time.perf_counter() - started:.0f} s in all). Open it and move the latents.")
     return page

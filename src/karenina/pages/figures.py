@@ -1,23 +1,18 @@
 """The figures of a report: every analysis of the study, and pictures of its best and its worst models."""
 
 import base64
-import inspect
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
 from karenina._figures import Figure
 from karenina._files import atomic
-from karenina.pages import best_and_worst
+from karenina.pages.best_and_worst import best_and_worst
 from karenina.pages.choice import CHECKS, LABEL_FREE, check_scores
-from karenina.pages.contents import Material
-from karenina.studies.analyses import figures as of_studies
-from karenina.studies.analyses.analyses import ANALYSES
-from karenina.studies.analyses.captions import TITLES, sentence
-from karenina.studies.analyses.files import apply
+from karenina.pages.contents import Contents
+from karenina.studies.analyses import ANALYSES, apply
+from karenina.studies.analyses.shared import growth_curves
 
 DPI = 110
 MOST_PANELS = 4
@@ -26,11 +21,11 @@ MOST_DATA_SETS = 4  # whose best and worst models are drawn
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure in the page. src: it as PNG, in a data URI; "" where there is only the sentence."""
+    """A figure in the page. src: it as PNG, in a data URI; "" where there is only the caption."""
 
     name: str
     title: str
-    sentence: str
+    caption: str
     src: str = ""
     width: int = 0
     height: int = 0
@@ -48,47 +43,40 @@ class Section:
     pairs: bool = False
 
 
-def sections(material: Material, folder: Path, say: Callable[[str], None]) -> list[Section]:
-    """All sections that the material has enough for; their figures are also written to `folder` as PNG and PDF."""
-    if len(material.about) < 2:
+def sections(contents: Contents, folder: Path, say: Callable[[str], None]) -> list[Section]:
+    """All sections that there is enough for; their figures are also written to `folder` as PNG and PDF."""
+    if len(contents.about) < 2:
         return []
     found, missing = [], []
-    ranked = [material.ranked_by] if material.ranked_by else []
-    checks = check_scores(material)
+    ranked = [contents.ranked_by] if contents.ranked_by else []
+    checks = check_scores(contents)
     prefer = (*checks, *CHECKS) if checks else (*ranked, *LABEL_FREE)
-    for name in ANALYSES:
-        frame = apply(name, material.frame, material.extra)
+    for name, analysis in ANALYSES.items():
+        frame = apply(name, contents.frame, contents.extra)
         if isinstance(frame, str):
-            missing.append((TITLES.get(name, name), frame))
+            missing.append((analysis.title, frame))
             continue
         say(f"figure {name}")
-        title, text = TITLES.get(name, name.replace("_", " ")), sentence(name, frame, prefer)
-        if ANALYSES[name].figure == "growth" and frame.groupby("score").size().max() == 1:
-            found.append(Shown(name, title, text))  # one number of partners: nothing grows
+        text = analysis.caption(frame, prefer)
+        if analysis.figure is growth_curves and frame.groupby("score").size().max() == 1:
+            found.append(Shown(name, analysis.title, text))  # one number of partners: nothing grows
             continue
-        figure = _drawn(name, frame, [*ranked, *prefer])
-        found.append(keep(figure, folder, name, title, text))
+        present = set(frame["score"]) if "score" in frame else set()
+        chosen = [score for score in dict.fromkeys([*ranked, *prefer]) if score in present]
+        figure = analysis.figure(frame, chosen[:MOST_PANELS] or None)
+        found.append(keep(figure, folder, name, analysis.title, text))
     parts = [Section("analyses", "Analyses", "", tuple(found), tuple(missing))]
-    return parts + _contrasts(material, folder, say)
+    return parts + _best_and_worst(contents, folder, say)
 
 
-def _drawn(name: str, frame: pd.DataFrame, prefer: Sequence[str]) -> Figure:
-    """The analysis's figure, of the most important scores where it has a panel for each."""
-    function = getattr(of_studies, ANALYSES[name].figure)
-    chosen = [score for score in dict.fromkeys(prefer) if "score" in frame and score in set(frame["score"])]
-    if chosen and "scores" in inspect.signature(function).parameters:
-        return function(frame, scores=chosen[:MOST_PANELS])  # type: ignore[no-any-return]
-    return function(frame)  # type: ignore[no-any-return]
-
-
-def _contrasts(material: Material, folder: Path, say: Callable[[str], None]) -> list[Section]:
+def _best_and_worst(contents: Contents, folder: Path, say: Callable[[str], None]) -> list[Section]:
     """Best and worst models beside each other, for each data set."""
     parts: dict[str, list[Shown]] = {"alike": [], "walls": [], "importance": [], "dynamics": []}
-    for (data,), rows in material.scores.groups("data")[:MOST_DATA_SETS]:
-        names = [str(material.about["run"].iloc[i]) for i in rows]
-        for kind, drawn in best_and_worst.draw(material, str(data), names):
+    for (data,), rows in contents.scores.groups("data")[:MOST_DATA_SETS]:
+        names = [str(contents.about["run"].iloc[i]) for i in rows]
+        for kind, drawn in best_and_worst(contents, str(data), names):
             say(f"figure {drawn.name}")
-            parts[kind].append(keep(drawn.figure, folder, drawn.name, drawn.title, drawn.sentence))
+            parts[kind].append(keep(drawn.figure, folder, drawn.name, drawn.title, drawn.caption))
     headings = {
         "walls": (
             "Traversals of the best and the worst",

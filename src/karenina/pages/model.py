@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
-from karenina.pages import decoder
-from karenina.pages.contents import Inputs, Material
+from karenina.models.networks import Unflatten
+from karenina.pages.contents import Contents, Inputs
 from karenina.training.pictures import prior_span
 
 if TYPE_CHECKING:
@@ -19,13 +20,14 @@ SHOWN = 8  # images that are reconstructed, and from which the live latents can 
 # What the parts of a page may take, in bytes of the page, so that it stays below 20 MB.
 PICTURE_BYTES, DECODER_BYTES = 5_000_000, 9_000_000
 MOST_DETAILED = 400
+_ENDS = {"bernoulli": "sigmoid", "gaussian": "clamp"}
 
 
-def priority(material: Material, first: list[str]) -> list[str]:
+def priority(contents: Contents, first: list[str]) -> list[str]:
     """Runs in the order in which they get pictures and a decoder: `first`, the best of each setting, then the rest from
     both ends of the ranking."""
-    about = material.about
-    values = material.score(material.ranked_by) if material.ranked_by else np.full(len(about), np.nan)
+    about = contents.about
+    values = contents.score(contents.ranked_by) if contents.ranked_by else np.full(len(about), np.nan)
     order = np.argsort(-np.where(np.isfinite(values), values, -np.inf), kind="stable")
     runs = about["run"].to_numpy()[order]
     settings = about["setting"].to_numpy()[order]
@@ -34,24 +36,24 @@ def priority(material: Material, first: list[str]) -> list[str]:
     return list(dict.fromkeys([*first, *heads, *ends]))
 
 
-def details(material: Material, order: list[str]) -> dict[str, dict[str, Any]]:
+def details(contents: Contents, order: list[str]) -> dict[str, dict[str, Any]]:
     """run -> what is shown of it, as far as the room goes."""
     from karenina.training import open as open_run
 
     found: dict[str, dict[str, Any]] = {}
     pictures, decoders = 0, 0
-    data_of = dict(zip(material.about["run"], material.about["data"]))
+    data_of = dict(zip(contents.about["run"], contents.about["data"]))
     for name in order[:MOST_DETAILED]:
         try:
-            run = open_run(material.paths[name])
-            codes, kl = material.codes(name)
+            run = open_run(contents.paths[name])
+            codes, kl = contents.codes(name)
         except (ValueError, OSError) as error:
-            material.note(f"A model could not be opened: {error}")
+            contents.note(f"A model could not be opened: {error}")
             continue
-        one = describe(run, codes, kl, inputs_of(material, data_of[name]), material.kl_threshold)
+        one = describe(run, codes, kl, inputs_of(contents, data_of[name]), contents.kl_threshold)
         pictures += len(one["traversal"]["src"]) + len((one["reconstructions"] or {}).get("src", ""))
-        room = decoders + decoder.size(run) <= DECODER_BYTES
-        exported = decoder.export(run) if room else None
+        room = decoders + decoder_size(run) <= DECODER_BYTES
+        exported = export_decoder(run) if room else None
         if exported is not None:
             decoders += len(exported["weights"])
         found[name] = {**one, "decoder": exported}
@@ -60,11 +62,11 @@ def details(material: Material, order: list[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def inputs_of(material: Material, data: str) -> Inputs | None:
+def inputs_of(contents: Contents, data: str) -> Inputs | None:
     try:
-        return material.inputs(data)
+        return contents.inputs(data)
     except (ValueError, OSError) as error:
-        material.note(f"The images of {data} are not at hand, so there are no reconstructions and importances: {error}")
+        contents.note(f"The images of {data} are not at hand, so there are no reconstructions and importances: {error}")
         return None
 
 
@@ -81,7 +83,7 @@ def describe(
         "threshold": threshold,
         "span": prior_span(run),
         "reach": prior_span(run, 3.0),
-        "traversal": picture(mosaic(walk(run, starts[0], order), kl[order] > threshold)),
+        "traversal": picture(mosaic(traverse_prior(run, starts[0], order), kl[order] > threshold)),
         "starts": np.round(starts.astype(float), 3).tolist(),
         "reconstructions": _reconstructions(run, starts, inputs),
         "importance": _importance(codes, inputs),
@@ -89,7 +91,9 @@ def describe(
     }
 
 
-def walk(run: "Run", start: NDArray[np.float32], order: NDArray[np.int64], steps: int = STEPS) -> NDArray[np.float32]:
+def traverse_prior(
+    run: "Run", start: NDArray[np.float32], order: NDArray[np.int64], steps: int = STEPS
+) -> NDArray[np.float32]:
     """Images (L, steps, c, h, w) when each latent in turn moves over its prior and the others stay at `start`."""
     span = prior_span(run)
     codes = np.tile(start, (len(order), steps, 1))
@@ -138,13 +142,58 @@ def _reconstructions(run: "Run", starts: NDArray[np.float32], inputs: Inputs | N
 def _importance(codes: NDArray[np.float32], inputs: Inputs | None) -> dict[str, Any] | None:
     if inputs is None or not inputs.names:
         return None
-    return {"factors": list(inputs.names), "matrix": told(np.asarray(codes), inputs).round(3).tolist()}
+    return {
+        "factors": list(inputs.names),
+        "matrix": normalised_information(np.asarray(codes), inputs).round(3).tolist(),
+    }
 
 
-def told(codes: NDArray[np.float32], inputs: Inputs) -> NDArray[np.float64]:
+def normalised_information(codes: NDArray[np.float32], inputs: Inputs) -> NDArray[np.float64]:
     """Mutual information over the factor's entropy (factors, latents): how much of a factor a latent tells."""
     from karenina.metrics.information import mig
 
     found = mig(codes, inputs.factors[: len(codes)], continuous=list(inputs.continuous))
     assert found.matrix is not None
     return np.nan_to_num(found.matrix / np.maximum(found.details["factor_entropy"], 1e-12)[:, None])
+
+
+def decoder_size(run: "Run") -> int:
+    """How many bytes `export_decoder` adds to a page."""
+    return sum(parameter.numel() for parameter in run._network.decoder.parameters()) * 2 * 4 // 3
+
+
+def export_decoder(run: "Run") -> dict[str, Any] | None:
+    """{"shape": [h, w, c], "layers": [...], "weights": base64 of little-endian float16}; None for the residual network,
+    which is too large for a page.
+
+    A layer is {"kind": ...}. "dense" has inputs and outputs, then weights (inputs, outputs) and a bias; "up" (a 4x4
+    up-convolution of stride 2) has inputs and outputs, then weights (inputs, 4, 4, outputs) and a bias. Images are
+    (height, width, channels) in the page, which is how the networks lay out their fully connected layers, too.
+    """
+    layers: list[dict[str, Any]] = []
+    weights: list[NDArray[np.float32]] = []
+    for layer in run._network.decoder.children():
+        if isinstance(layer, nn.Linear):
+            layers.append({"kind": "dense", "inputs": layer.in_features, "outputs": layer.out_features})
+            weights += [_array(layer.weight).T, _array(layer.bias)]
+        elif isinstance(layer, nn.ConvTranspose2d):
+            layers.append({"kind": "up", "inputs": layer.in_channels, "outputs": layer.out_channels})
+            weights += [_array(layer.weight).transpose(0, 2, 3, 1), _array(layer.bias)]
+        elif isinstance(layer, nn.ReLU | nn.Tanh):
+            layers.append({"kind": type(layer).__name__.lower()})
+        elif isinstance(layer, Unflatten):
+            c, h, w = layer.shape
+            layers.append({"kind": "image", "height": h, "width": w, "channels": c})
+        else:
+            return None
+    layers.append({"kind": _ENDS[run.config.decoder]})
+    flat = np.concatenate([part.ravel() for part in weights])
+    # Half precision ends at 65504; a weight beyond that would become infinite.
+    halves = np.clip(flat, -65504, 65504).astype("<f2")
+    c, h, w = run.config.image_shape
+    return {"shape": [h, w, c], "layers": layers, "weights": base64.b64encode(halves.tobytes()).decode()}
+
+
+def _array(parameter: Any) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = parameter.detach().cpu().numpy()
+    return found

@@ -16,8 +16,8 @@ import numpy as np
 
 from karenina._files import atomic, sweep
 from karenina._version import __version__
-from karenina.pages.choice import Answer, answers
-from karenina.pages.contents import Material, read
+from karenina.pages.choice import Choice, choices
+from karenina.pages.contents import Contents, read
 from karenina.pages.figures import Section, sections
 from karenina.pages.model import details, priority
 
@@ -50,8 +50,8 @@ def report(
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise ValueError("expected the directory of a study, or those of runs")
-    material = read(given, data_dir, metrics, data)
-    return write(material, Path(out) if out is not None else Path(given[0]) / "report", progress, figures=figures)
+    contents = read(given, data_dir, metrics, data)
+    return write(contents, Path(out) if out is not None else Path(given[0]) / "report", progress, figures=figures)
 
 
 def show(
@@ -69,13 +69,13 @@ def show(
     span: what the traversal pictures move over, the "prior" ([-2, 2]; InfoGAN: [-1, 1]) or the "posterior". seed: which
     images they show. metrics: which to compute (all). data: the path of its data set, if it is your own.
     """
-    from karenina.evaluation.scoring import data_of
+    from karenina.evaluation.data import data_of
     from karenina.training import open as open_run
     from karenina.training.pictures import save_reconstructions, traverse
 
     opened = open_run(run)
     folder = Path(out) if out is not None else Path(run) / "report"
-    images, _ = data_of(opened, data_dir, data).sample(500, seed)
+    images, _ = data_of(opened, data, data_dir).sample(500, seed)
     walk = traverse(opened, images, span=span)
     for name in ("traversal.png", "traversal.gif"):
         walk.save(folder / name)
@@ -83,21 +83,21 @@ def show(
     return write(read([run], data_dir, metrics, data), folder)
 
 
-def write(material: Material, out: Path, progress: Say | None = None, *, figures: bool = True) -> Path:
+def write(contents: Contents, out: Path, progress: Say | None = None, *, figures: bool = True) -> Path:
     """Write out/index.html and out/figures/."""
     say: Say = progress or (lambda text: None)
     for folder in (out, out / "figures"):
         sweep(folder)
-    found: list[Answer] = []
+    found: list[Choice] = []
     shown: dict[str, dict[str, Any]] = {}
-    if len(material.frame):
-        found = answers(material)
-        say(f"pictures of {len(material.about)} models")
-        first = [run for answer in found for run in [answer.best, *(pick.run for pick in answer.picks)]]
-        shown = details(material, priority(material, first))
+    if len(contents.frame):
+        found = choices(contents)
+        say(f"pictures of {len(contents.about)} models")
+        first = [run for choice in found for run in [choice.best, *(pick.run for pick in choice.picks)]]
+        shown = details(contents, priority(contents, first))
         say("figures")
-    parts = sections(material, out / "figures", say) if len(material.frame) and figures else []
-    page = _fit(lambda kept: render(_page(material, found, kept, parts)), shown)
+    parts = sections(contents, out / "figures", say) if len(contents.frame) and figures else []
+    page = _fit(lambda kept: render(_page(contents, found, kept, parts)), shown)
     return save(out, page)
 
 
@@ -138,7 +138,7 @@ def render(values: dict[str, Any]) -> str:
 
 EMPTY: dict[str, Any] = {
     "notes": (),
-    "answers": (),
+    "choices": (),
     "has_models": False,
     "several": False,
     "models_heading": "",
@@ -154,13 +154,13 @@ EMPTY: dict[str, Any] = {
 
 
 def _page(
-    material: Material, found: list[Answer], shown: dict[str, dict[str, Any]], parts: list[Section]
+    contents: Contents, found: list[Choice], shown: dict[str, dict[str, Any]], parts: list[Section]
 ) -> dict[str, Any]:
-    models = len(material.about) if len(material.frame) else 0
-    notes = list(material.notes)
+    models = len(contents.about) if len(contents.frame) else 0
+    notes = list(contents.notes)
     if not models:
         notes.append("There is no finished model yet, so there is nothing to show.")
-    elif not material.scores.columns(supervised=True):
+    elif not contents.scores.columns(supervised=True):
         notes.append("These models have no labels: nothing on this page was checked against true factors.")
     if models == 1:
         notes.append("There is one model, so nothing is ranked or compared.")
@@ -168,27 +168,27 @@ def _page(
     headings += [("models", "Models")] if models else []
     headings += [(part.id, part.title) for part in parts] + [("how", "How it was made")]
     return {
-        "title": material.title,
-        "subtitle": _subtitle(material) if models else "no finished models",
+        "title": contents.title,
+        "subtitle": _subtitle(contents) if models else "no finished models",
         "sections": headings,
         "notes": notes,
-        "answers": found if models > 1 else (),
+        "choices": found if models > 1 else (),
         "has_models": bool(models),
         "several": models > 1,
         "models_heading": "Every model" if models > 1 else "The model",
         "models_sentence": _models_sentence(models, shown),
         "figure_sections": parts,
-        "how": _how(material) if models else (),
-        "commands": material.commands,
-        "plan": material.plan,
+        "how": _how(contents) if models else (),
+        "commands": contents.commands,
+        "plan": contents.plan,
         "versions": versions(),
-        "problems": material.problems,
-        "data": _data(material, found, shown) if models else {},
+        "problems": contents.problems,
+        "data": _data(contents, found, shown) if models else {},
     }
 
 
-def _subtitle(material: Material) -> str:
-    about = material.about
+def _subtitle(contents: Contents) -> str:
+    about = contents.about
     counts = [(len(about), "model"), (about["seed"].nunique(), "seed"), (about["setting"].nunique(), "setting")]
     words = [_count(number, name) for number, name in counts]
     return f"{', '.join(words)}; {', '.join(sorted(set(about['method'])))} on {', '.join(sorted(set(about['data'])))}"
@@ -209,9 +209,9 @@ def _models_sentence(models: int, shown: dict[str, dict[str, Any]]) -> str:
     return text
 
 
-def _how(material: Material) -> list[str]:
-    about = material.about
-    settings = about.groupby("method")["words"].nunique()
+def _how(contents: Contents) -> list[str]:
+    about = contents.about
+    settings = about.groupby("method")["setting_label"].nunique()
     names = ", ".join(f"{name} ({_count(number, 'setting')})" for name, number in settings.items())
     seeds = sorted(int(seed) for seed in about["seed"].unique())
     listed = ", ".join(map(str, seeds[:20])) + (", ..." if len(seeds) > 20 else "")
@@ -221,9 +221,9 @@ def _how(material: Material) -> list[str]:
     ]
     bounded = " ([-1, 1] for InfoGAN)" if (about["method"] == "infogan").any() else ""
     texts.append(
-        f"UDR ({material.ranked_by or 'not computed'}) is the median similarity of a model's latents to those of its "
+        f"UDR ({contents.ranked_by or 'not computed'}) is the median similarity of a model's latents to those of its "
         "partners on the same images (Duan et al., 2020); a latent is informative when its KL from the prior exceeds "
-        f"{material.kl_threshold:g} nats. Intervals are 95 %: of UDR, from order statistics of the partners; of all "
+        f"{contents.kl_threshold:g} nats. Intervals are 95 %: of UDR, from order statistics of the partners; of all "
         f"else, bootstrap percentiles. Traversals move one latent over [-2, 2]{bounded} and keep the others where an "
         "image put them."
     )
@@ -242,9 +242,9 @@ def versions() -> list[tuple[str, str]]:
     return found
 
 
-def _data(material: Material, found: list[Answer], shown: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _data(contents: Contents, found: list[Choice], shown: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """What the scripts read: columns of models and scores, and the details of some."""
-    about, table = material.about, material.scores
+    about, table = contents.about, contents.scores
     supervised = set(table.columns(supervised=True))
     scores = [
         {"name": name, "supervised": j in supervised, "values": [_plain(v) for v in table.values[:, j]]}
@@ -254,40 +254,40 @@ def _data(material: Material, found: list[Answer], shown: dict[str, dict[str, An
     columns = ("run", "label", "method", "parameter", "data")
     models = {name: about[name].astype(str).tolist() for name in columns}
     models |= {name: about[name].astype(int).tolist() for name in ("seed", "latents")}
-    models["informative"] = material.informative.tolist()
+    models["informative"] = contents.informative.tolist()
     models["strength"] = [_plain(value) for value in about["strength"]]
     return {
         "models": models,
         "scores": scores,
-        "factors": _per_factor(material),
+        "factors": _per_factor(contents),
         "details": shown,
         "live": sum(one["decoder"] is not None for one in shown.values()),
-        "order": _order(material),
-        "ranked": material.ranked_by is not None,
-        "picks": [pick.run for answer in found for pick in answer.picks],
+        "order": _order(contents),
+        "ranked": contents.ranked_by is not None,
+        "picks": [pick.run for choice in found for pick in choice.picks],
         "best": found[0].best,
-        "axes": _axes(material, found),
+        "axes": _axes(contents, found),
     }
 
 
-def _order(material: Material) -> list[int]:
+def _order(contents: Contents) -> list[int]:
     """Models from best to worst, those without a score last."""
-    by = material.ranked_by
-    values = material.score(by) if by else np.zeros(len(material.about))
+    by = contents.ranked_by
+    values = contents.score(by) if by else np.zeros(len(contents.about))
     return [int(i) for i in np.argsort(-np.where(np.isfinite(values), values, -np.inf), kind="stable")]
 
 
-def _axes(material: Material, found: list[Answer]) -> dict[str, str]:
-    ranked = material.ranked_by
+def _axes(contents: Contents, found: list[Choice]) -> dict[str, str]:
+    ranked = contents.ranked_by
     check = found[0].checks[0] if found and found[0].checks else None
     x = ranked or "reconstruction"
     return {"x": x, "y": check or ("informative_latents" if ranked else "kl")}
 
 
-def _per_factor(material: Material) -> dict[str, Any]:
+def _per_factor(contents: Contents) -> dict[str, Any]:
     """data set -> names of factors and scores, and run -> values, the factors of a score side by side."""
     found: dict[str, Any] = {}
-    parts = material.frame[material.frame["factor"] != ""]
+    parts = contents.frame[contents.frame["factor"] != ""]
     for data, part in parts.groupby("data", sort=False):
         score = part["metric"] + " " + part["property"].fillna("")
         wide = part.assign(score=score.str.strip()).pivot_table(

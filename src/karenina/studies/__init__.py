@@ -5,12 +5,12 @@ from typing import Any
 
 # Where each name lives. Loaded on first use: looking at a study's status needs neither torch nor pandas.
 _HOMES = {
-    "ANALYSES": "analyses.analyses",
+    "ANALYSES": "analyses",
     "PRESETS": "plan.presets",
     "Plan": "plan.plan",
     "Point": "plan.plan",
     "Status": "execution.folder",
-    "analyse": "analyses.files",
+    "analyse": "analyses",
     "find_plan": "execution.runner",
     "parse": "plan.parsing",
     "preset": "plan.presets",

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from karenina._console import plain_console
 from karenina.studies.execution.folder import Claimed, Folder, read_claim
-from karenina.studies.execution.task import Outcome
+from karenina.studies.execution.worker import Outcome
 from karenina.studies.plan.plan import Point
 
 _NAMED = 5  # models of other processes that are waited for

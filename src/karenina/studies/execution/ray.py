@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.task import Outcome, execute
+from karenina.studies.execution.worker import Outcome, execute
 from karenina.studies.plan.plan import Plan, Point, Scoring
 
 _SECONDS_TO_ANSWER = 5.0
@@ -19,7 +19,7 @@ _CONNECT = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False, 
 
 
 class RayPool:
-    """Use as a context, as `karenina.studies.execution.pool.Pool`. address: "local", "auto", HOST:PORT or ray://HOST:PORT.
+    """Use as a context, as `karenina.studies.execution.runner.Pool`. address: "local", "auto", HOST:PORT or ray://HOST:PORT.
 
     workers: how many models at a time; None for as many as the cluster has CPUs, also when that changes.
     A task whose machine is lost is started again by Ray on another one, and continues from the checkpoint.

@@ -1,20 +1,27 @@
 """Run a study: all its models, here or on a cluster, then the scores that need all of them."""
 
+import json
 import os
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from karenina.studies.execution.display import Tally, display
 from karenina.studies.execution.folder import Folder, Status, read_claim
+from karenina.studies.execution.worker import THREADS, Outcome
 from karenina.studies.plan.parsing import read
 from karenina.studies.plan.plan import Plan, Point
 from karenina.studies.plan.presets import PRESETS, preset
 
 if TYPE_CHECKING:
-    from karenina.studies.execution.pool import Pool
     from karenina.studies.execution.ray import RayPool
 
 _TICK = 0.5  # seconds between looks at the display, and at models that other processes have
@@ -84,11 +91,11 @@ def run(
         raise
     status = folder.status()
     if len(status.done) + len(status.failed) == status.total:
-        from karenina.studies.results.several_models import score_together
+        from karenina.studies.results.several_models import compare_models
 
         if not quiet and (other := read_claim(folder.path, ".together")) is not None:
             print(f"waiting for {other.who}, which compares the models with one another", flush=True)
-        score_together(folder, plan, workers or os.cpu_count() or 1)
+        compare_models(folder, plan, workers or os.cpu_count() or 1)
         write_results(folder, plan)
     return status
 
@@ -120,8 +127,6 @@ def _work(folder: Folder, plan: Plan, mine: Sequence[Point], workers: int | None
 
 def _pool(folder: Folder, plan: Plan, workers: int | None, ray: str | None) -> "Pool | RayPool":
     if ray is None:
-        from karenina.studies.execution.pool import Pool
-
         return Pool(folder, plan, workers or os.cpu_count() or 1)
     from karenina.studies.execution.ray import RayPool
 
@@ -150,3 +155,103 @@ def retry(out: str | os.PathLike[str], *, check: bool = False) -> list[Point]:
     for point in failed:
         folder.forget(point.hash)
     return failed
+
+
+# A worker that dies takes its model with it; the model gets this many chances.
+_CHANCES = 2
+
+
+class Pool:
+    """One worker process per core on this machine.
+
+    Use as a context: leaving it ends the workers, whose models resume from their checkpoints another time.
+    """
+
+    def __init__(self, folder: Folder, plan: Plan, workers: int):
+        self.folder, self.plan, self.size = folder, plan, workers
+        self.workers: dict[int, subprocess.Popen[bytes]] = {}  # by the descriptor of their answers
+        self.tasks: dict[int, Point] = {}
+        self.deaths: Counter[str] = Counter()
+
+    def __enter__(self) -> "Pool":
+        self.log: IO[bytes] = open(self.folder.path / "log.txt", "ab")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in self.workers.values():
+            worker.kill()
+        for worker in self.workers.values():
+            worker.wait()
+            _close(worker)
+        self.log.close()
+
+    def run(self, points: Sequence[Point], tick: float) -> Iterator[Outcome | None]:
+        """Outcomes in the order in which they come; None every `tick` seconds without one."""
+        waiting = deque(points)
+        while waiting or self.tasks:
+            idle = [answers for answers in self.workers if answers not in self.tasks]
+            for _ in range(min(self.size, len(waiting) + len(self.tasks)) - len(self.workers)):
+                idle.append(self._start())
+            while waiting and idle:
+                self._give(idle.pop(), waiting.popleft())
+            ready = wait(list(self.tasks), timeout=tick)
+            if not ready:
+                yield None
+            for answers in ready:
+                outcome = self._take(answers)  # type: ignore[arg-type]
+                if isinstance(outcome, Point):
+                    waiting.append(outcome)
+                else:
+                    yield outcome
+
+    def _start(self) -> int:
+        worker = subprocess.Popen(
+            # -P: nothing is imported from the working directory, which may hold a stranger's study and a torch.py.
+            [sys.executable, "-P", "-m", "karenina.studies.execution.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            env={**os.environ, **THREADS},
+            bufsize=0,
+        )
+        assert worker.stdout is not None
+        self.workers[worker.stdout.fileno()] = worker
+        return worker.stdout.fileno()
+
+    def _give(self, answers: int, point: Point) -> None:
+        self.tasks[answers] = point
+        task = {
+            "study": str(self.folder.path),
+            "point": point.to_json(),
+            "scoring": asdict(self.plan.evaluation),
+            "checkpoint_seconds": self.plan.checkpoint_seconds,
+        }
+        stdin = self.workers[answers].stdin
+        assert stdin is not None
+        with suppress(BrokenPipeError):  # it died; so its answers end, too
+            stdin.write(json.dumps(task).encode() + b"\n")
+
+    def _take(self, answers: int) -> Outcome | Point:
+        """The answer of a worker; if it died instead, its model, or a failure when that happened before."""
+        line = b""
+        while not line.endswith(b"\n") and (more := os.read(answers, 65536)):
+            line += more
+        point = self.tasks.pop(answers)
+        if line.endswith(b"\n"):
+            return Outcome(**json.loads(line))
+        worker = self.workers.pop(answers)
+        code = worker.wait()
+        _close(worker)
+        self.deaths[point.hash] += 1
+        if self.deaths[point.hash] < _CHANCES:
+            return point
+        end = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        reason = f"the worker process died {_CHANCES} times ({end}); log.txt may say more, as may the system's log"
+        self.folder.fail(point.hash, reason)
+        return Outcome(point.hash, "failed", reason)
+
+
+def _close(worker: "subprocess.Popen[bytes]") -> None:
+    for pipe in (worker.stdin, worker.stdout):
+        if pipe is not None:
+            pipe.close()

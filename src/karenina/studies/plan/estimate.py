@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from karenina.studies.execution.task import load_data
+from karenina.evaluation.data import load_cached
 from karenina.studies.plan.plan import Plan, Point
 
 _SECONDS = 0.7  # of measuring each kind of model
@@ -46,7 +46,7 @@ def estimate(plan: Plan, progress: Callable[[str], None] = lambda what: None) ->
     unknown: dict[str, str] = {}
     for data in plan.data:
         try:
-            shapes[data] = load_data(data).image_shape
+            shapes[data] = load_cached(data).image_shape
         except (ValueError, OSError) as error:
             unknown[data] = str(error)
     if not shapes:
@@ -77,7 +77,7 @@ def _measure(plan: Plan, point: Point) -> tuple[float, float, float]:
     """Seconds of a step (pca: of all), seconds of scoring, and bytes of a finished run."""
     from karenina.training import train
 
-    data = load_data(point.data)
+    data = load_cached(point.data)
     times: list[float] = []
 
     def watch(at: Any) -> None:
@@ -114,7 +114,7 @@ def _scoring_seconds(plan: Plan, point: Point, run: Any) -> float:
         start = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            evaluate(run, load_data(point.data), **asdict(plan.evaluation))
+            evaluate(run, load_cached(point.data), **asdict(plan.evaluation))
         _SCORED[key] = time.perf_counter() - start
     return _SCORED[key]
 

@@ -1,18 +1,63 @@
-"""From the text of a study file, or the plain values of a preset, to a plan. Mistakes are named with their line."""
+"""From the text of a study file, or the plain values of a preset, to a plan. Mistakes are reported with their line."""
 
 import difflib
 import json
 import math
+import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from karenina.studies.plan.plan import UDR_VERSIONS, Plan, Scoring, Selection, Value, canonical
-from karenina.studies.plan.toml import Source
+from karenina.evaluation.udr_versions import UDR_VERSIONS, full_name
+from karenina.studies.plan.plan import Plan, Scoring, Selection, Value, canonical
 
 MOST_MODELS = 1_000_000  # the largest study of the papers has 12,600
 Reader = Callable[..., Any]  # (source, value, *keys) -> the value for the plan
+_HEADER = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+\s*(?:#.*)?$")
+_KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_STEP = re.compile(r"""[\w"'-]\s*\.\s*(?=[\w"'-])""")
+_DEEP = 100
+_PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where values came from: a name for messages, and the text if there is one."""
+
+    name: str
+    text: str = ""
+
+    def parse(self) -> dict[str, Any]:
+        # Of a key with thousands of parts, tomllib keeps every beginning: gigabytes for some kilobytes.
+        if any(len(_STEP.findall(piece)) > _DEEP for piece in re.split(r"[,=\[\]{}\n]", self.text)):
+            raise ValueError(f"{self.name} is not a study: its keys are nested too deeply")
+        try:
+            return tomllib.loads(self.text)
+        except RecursionError:
+            raise ValueError(f"{self.name} is not a study: its values are nested too deeply") from None
+        except ValueError as error:  # also numbers of thousands of digits
+            raise ValueError(f"{self.name} is not TOML: {error}") from None
+
+    def line(self, *keys: str) -> int | None:
+        """The line of the value at `keys`, or of the nearest table around it; None if neither can be found."""
+        table: list[str] = []
+        best, depth = None, 0
+        for number, line in enumerate(self.text.splitlines(), start=1):
+            header, key = _HEADER.match(line), _KEY.match(line)
+            if header:
+                table = [part.strip("\"'") for part in _PART.findall(header[1])]
+            elif not key:
+                continue
+            found = table + [part.strip("\"'") for part in _PART.findall(key[1])] if key and not header else table
+            if len(found) > depth and list(keys[: len(found)]) == found:
+                best, depth = number, len(found)
+        return best
+
+    def fail(self, message: str, *keys: str) -> NoReturn:
+        line = self.line(*keys)
+        raise ValueError(f"{self.name}{f', line {line}' if line else ''}: {message}")
 
 
 def parse(text: str, name: str = "the study", *, check: bool = True, **absent: Any) -> Plan:
@@ -67,7 +112,7 @@ def _text(source: Source, value: Any, *keys: str) -> str:
     return str(value)
 
 
-def _whole(least: int, most: int = 2**63 - 1) -> Reader:
+def _integer(least: int, most: int = 2**63 - 1) -> Reader:
     """most: by default what a column of the results can hold."""
 
     def read(source: Source, value: Any, *keys: str) -> int:
@@ -126,8 +171,8 @@ def _many(one: Reader) -> Reader:
 def _seeds(source: Source, value: Any, *keys: str) -> tuple[int, ...]:
     """A number of seeds, counted from 0, or a list of them."""
     if isinstance(value, list):
-        return tuple(_whole(0)(source, item, *keys) for item in value)
-    return tuple(range(_whole(0, MOST_MODELS)(source, value, *keys)))
+        return tuple(_integer(0)(source, item, *keys) for item in value)
+    return tuple(range(_integer(0, MOST_MODELS)(source, value, *keys)))
 
 
 def _methods(source: Source, values: Any, *keys: str) -> tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]:
@@ -150,7 +195,9 @@ def _parameter(source: Source, value: Any, *keys: str) -> Value | tuple[Value, .
 
 
 def _versions(source: Source, value: Any, *keys: str) -> tuple[str, ...]:
-    found: tuple[str, ...] = _many(_text)(source, value, *keys)
+    given: tuple[str, ...] = _many(_text)(source, value, *keys)
+    # Before the versions had one name each, study files had them without "udr_".
+    found = tuple(f"udr_{name}" if f"udr_{name}" in UDR_VERSIONS else full_name(name) for name in given)
     for version in found:
         _one_of(source, "version of UDR", version, UDR_VERSIONS, *keys)
     return found
@@ -159,27 +206,27 @@ def _versions(source: Source, value: Any, *keys: str) -> tuple[str, ...]:
 _SCORING: dict[str, Reader] = {
     "metrics": _many(_text),
     "protocol": _text,
-    "rows": _whole(1),
-    "repeats": _whole(1),
-    "seed": _whole(0),
+    "rows": _integer(1),
+    "repeats": _integer(1),
+    "seed": _integer(0),
     "tasks": _flag,
 }
 _SELECTION: dict[str, Reader] = {
     "udr": _versions,
-    "partners": _whole(1),
-    "spearman_rows": _whole(3),
+    "partners": _integer(1),
+    "spearman_rows": _integer(3),
     "kl_threshold": _number(),
-    "dynamics_seeds": _many(_whole(2)),
+    "dynamics_seeds": _many(_integer(2)),
 }
 _PLAN: dict[str, Reader] = {
     "name": _text,
     "data": _many(_text),
     "methods": _methods,
     "seeds": _seeds,
-    "latents": _many(_whole(1)),
+    "latents": _many(_integer(1)),
     "network": _many(_text),
-    "steps": _many(_whole(1)),
-    "batch": _whole(1),
+    "steps": _many(_integer(1)),
+    "batch": _integer(1),
     "learning_rate": _number("auto"),
     "decoder": _text,
     "reconstruction_weight": _number("auto"),

@@ -24,11 +24,10 @@ from functools import cached_property
 from typing import Any
 
 from karenina._active import ACTIVE_KL
-from karenina.studies.plan.toml import dump
+from karenina.evaluation.udr_versions import UDR_VERSIONS
 
 # Counts the releases in which a score of the same codes changed (CHANGELOG): older scores of a study are made anew.
 NUMBERS = 2
-UDR_VERSIONS = ("lasso", "spearman", "lasso_a2a", "spearman_a2a")
 Value = float | int | str | bool
 
 
@@ -75,7 +74,7 @@ class Point:
 
     @property
     def settings(self) -> str:
-        return " ".join(f"{name}={canonical(value)}" for name, value in self.parameters)
+        return shown(dict(self.parameters))
 
     @property
     def label(self) -> str:
@@ -98,7 +97,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How runs are scored: arguments of `karenina.evaluation.scoring.evaluate`. metrics: names, or None for all.
+    """How runs are scored: arguments of `karenina.evaluate`. metrics: names, or None for all.
 
     tasks: also downstream prediction and fairness, about a minute a model.
     """
@@ -180,6 +179,15 @@ class Plan:
         return replace(self, seeds=tuple(range(seeds)))
 
 
+def shown(parameters: Mapping[str, Any]) -> str:
+    """Parameters as tables and pages show them.
+
+    >>> shown({"beta": 16.0, "estimator": "weighted"})
+    'beta=16 estimator=weighted'
+    """
+    return " ".join(f"{name}={canonical(value)}" for name, value in parameters.items())
+
+
 def canonical(value: Any) -> Any:
     """1 and 1.0 are the same strength."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -198,3 +206,27 @@ def _sweep(
     strength = (swept or names or [""])[0]
     columns = [value if isinstance(value, tuple) else (value,) for _, value in parameters]
     return [(strength, tuple(zip(names, chosen))) for chosen in itertools.product(*columns)]
+
+
+def dump(values: Mapping[str, Any]) -> str:
+    """TOML of plain values, lists of them and tables; None is left out."""
+    lines = [f"{name} = {_value(value)}" for name, value in values.items() if _plain(value)]
+    tables = [(name, value) for name, value in values.items() if isinstance(value, Mapping)]
+    while tables:
+        name, table = tables.pop(0)
+        nested = [(f"{name}.{key}", value) for key, value in table.items() if isinstance(value, Mapping)]
+        plain = [f"{key} = {_value(value)}" for key, value in table.items() if _plain(value)]
+        if plain or not nested:
+            lines += ["", f"[{name}]", *plain]
+        tables = nested + tables
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: Any) -> bool:
+    return value is not None and not isinstance(value, Mapping)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value, ensure_ascii=False)  # strings, numbers and booleans are written alike in both

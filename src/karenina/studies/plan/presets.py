@@ -6,9 +6,8 @@
 
 from typing import Any
 
-from karenina.studies.plan.parsing import from_values
+from karenina.studies.plan.parsing import Source, from_values
 from karenina.studies.plan.plan import Plan
-from karenina.studies.plan.toml import Source
 
 SCALES = ("smoke", "laptop", "paper")
 
@@ -93,7 +92,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "methods": {"beta_vae": {"beta": [1, 16]}},
             "latents": [2, 4],
             "trace": True,
-            "selection": {"udr": ["spearman"], "spearman_rows": 500, "dynamics_seeds": [2]},
+            "selection": {"udr": ["udr_spearman"], "spearman_rows": 500, "dynamics_seeds": [2]},
         },
         "laptop": {
             **_LAPTOP,

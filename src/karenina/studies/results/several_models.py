@@ -7,38 +7,49 @@ dynamics.parquet  data, setting, seeds, draw, runs, value: the dynamics score fr
 
 import json
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from karenina.evaluation.udr_versions import compute_udr, has_partners
 from karenina.studies.execution.folder import Folder, exclusive
 from karenina.studies.plan.plan import Plan, Point, Selection
 from karenina.studies.results.table import SCHEMAS, is_current, read_array, read_codes, write_parquet
 
-if TYPE_CHECKING:
-    from karenina.selection import Ranking
-
+Columns = dict[str, list[Any]]
+ReadCodes = Callable[[str], tuple[NDArray[np.float32], NDArray[np.float64]]]  # run -> codes (n, L), KLs (L,)
 _DRAWS = 5  # of a number of seeds that is less than all
 
 
-def score_together(folder: Folder, plan: Plan, workers: int = 1) -> None:
+class Model(NamedTuple):
+    """One of the models to compare: its run, data set and setting."""
+
+    run: str
+    data: str
+    setting: str
+
+
+def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
     """Compute and write what is missing. Does nothing when the runs and the settings are those of the last time."""
     with exclusive(folder.path, "together"):
         done = set(folder.status().done)
         points = [point for point in plan.points if point.hash in done]
-        key = json.dumps([plan.evaluation.hash, repr(plan.selection), sorted(done)]).encode()
+        # The versions of UDR as they were named when the first of these files were written.
+        selection = repr(plan.selection).replace("'udr_", "'")
+        key = json.dumps([plan.evaluation.hash, selection, sorted(done)]).encode()
         files = [folder.path / f"{name}.parquet" for name in ("together", "pairs", "dynamics")]
         if files[0].exists() and all(is_current(file, key) for file in files if file.exists()):
             return
-        rows: dict[str, list[Any]] = {"run": [], "metric": [], "value": []}
-        pairs: dict[str, list[Any]] = {"data": [], "target": [], "source": [], "value": []}
-        dynamics: dict[str, list[Any]] = {name: [] for name in ("data", "setting", "seeds", "draw", "runs", "value")}
+        rows: Columns = {"run": [], "metric": [], "value": []}
+        pairs: Columns = {"data": [], "target": [], "source": [], "value": []}
+        dynamics: Columns = {name: [] for name in ("data", "setting", "seeds", "draw", "runs", "value")}
         for data in plan.data:
             here = [point for point in points if point.data == data]
-            _udr(folder, plan, here, workers, rows, pairs)
+            models = [Model(point.hash, data, point.setting) for point in here]
+            _udr(models, lambda name: read_codes(folder.run(name)), plan.selection, workers, rows, pairs)
             _dynamics(folder, plan, [point for point in here if point.trace], rows, dynamics)
         for name, columns in (("pairs", pairs), ("dynamics", dynamics), ("together", rows)):
             if name == "together" or columns["value"]:
@@ -46,68 +57,42 @@ def score_together(folder: Folder, plan: Plan, workers: int = 1) -> None:
                 write_parquet(folder.path / f"{name}.parquet", table)
 
 
-def has_partners(version: str, settings: Sequence[str]) -> bool:
-    """Whether UDR can compare models of these settings: two of one setting, or (a2a) any two."""
-    return len(settings) > 1 and (version.endswith("a2a") or len(set(settings)) < len(settings))
-
-
-def udr_version(
-    version: str,
-    codes: Sequence[NDArray[Any]],
-    kl: Sequence[NDArray[Any]],
-    settings: Sequence[str],
-    selection: Selection,
-    **options: Any,
-) -> "Ranking":
-    """One of plan.UDR_VERSIONS of the models of a data set, the same for tables, `rank` and reports.
-
-    Partners of a model are the other models of its setting or, "a2a", all other models of the data set, whatever their
-    method; at most `selection.partners` of them. Duan et al. (2020), section 4 and A.7.
-    """
-    from karenina.selection import udr
-
-    lasso = version.startswith("lasso")
-    return udr(
-        codes,
-        kl,
-        settings,
-        similarity="lasso" if lasso else "spearman",
-        all_to_all=version.endswith("a2a"),
-        partners=selection.partners,
-        n=None if lasso else min(selection.spearman_rows, len(codes[0])),
-        kl_threshold=selection.kl_threshold,
-        **options,
-    )
+def udr_of_models(models: Sequence[Model], codes: ReadCodes, selection: Selection) -> tuple[Columns, Columns]:
+    """UDR of models that no study has compared yet: columns of together.parquet and of pairs.parquet."""
+    rows: Columns = {"run": [], "metric": [], "value": []}
+    pairs: Columns = {"data": [], "target": [], "source": [], "value": []}
+    for data in dict.fromkeys(model.data for model in models):
+        _udr([model for model in models if model.data == data], codes, selection, 1, rows, pairs)
+    return rows, pairs
 
 
 def _udr(
-    folder: Folder, plan: Plan, points: Sequence[Point], workers: int, rows: dict[str, list[Any]], pairs: dict[str, Any]
+    models: Sequence[Model], read: ReadCodes, selection: Selection, workers: int, rows: Columns, pairs: Columns
 ) -> None:
-    if len(points) < 2:
+    """The versions of UDR of the models of one data set. pairs: of the first version, if that is within settings."""
+    settings = [model.setting for model in models]
+    versions = [version for version in selection.udr if has_partners(version, settings)]
+    if not versions:
         return
-    codes, kl = zip(*(read_codes(folder.run(point.hash)) for point in points))
-    for version in plan.selection.udr:
-        settings = [point.setting for point in points]
-        if not has_partners(version, settings):
-            continue
+    codes, kl = zip(*(read(model.run) for model in models))
+    options = {name: getattr(selection, name) for name in ("partners", "spearman_rows", "kl_threshold")}
+    for version in versions:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # NaN says which models have no partner
-            busy = workers if len(points) > 100 else 1
-            ranking = udr_version(version, codes, kl, settings, plan.selection, workers=busy)
-        rows["run"] += [point.hash for point in points]
-        rows["metric"] += [f"udr_{version}"] * len(points)
+            busy = workers if len(models) > 100 else 1
+            ranking = compute_udr(version, codes, kl, settings, **options, workers=busy)
+        rows["run"] += [model.run for model in models]
+        rows["metric"] += [version] * len(models)
         rows["value"] += ranking.scores.tolist()
-        if not version.endswith("a2a") and version == plan.selection.udr[0]:
-            targets = np.repeat(np.arange(len(points)), np.diff(ranking.start))
-            pairs["data"] += [points[0].data] * len(targets)
-            pairs["target"] += [points[int(i)].hash for i in targets]
-            pairs["source"] += [points[int(i)].hash for i in ranking.sources]
+        if not version.endswith("a2a") and version == selection.udr[0]:
+            targets = np.repeat(np.arange(len(models)), np.diff(ranking.start))
+            pairs["data"] += [models[0].data] * len(targets)
+            pairs["target"] += [models[int(i)].run for i in targets]
+            pairs["source"] += [models[int(i)].run for i in ranking.sources]
             pairs["value"] += ranking.values.tolist()
 
 
-def _dynamics(
-    folder: Folder, plan: Plan, points: Sequence[Point], rows: dict[str, list[Any]], found: dict[str, list[Any]]
-) -> None:
+def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], rows: Columns, found: Columns) -> None:
     """The dynamics score of each setting from some of its seeds, several times, and from as many as asked for.
 
     Holtz et al. (2022), section 4, Table 1.

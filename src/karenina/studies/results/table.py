@@ -1,11 +1,12 @@
-"""All scores of a study in one table."""
+"""All scores of a study in one table: tidy, as it is stored, and wide, as the analyses use it."""
 
 import json
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from karenina._files import atomic
+from karenina._files import atomic, checksum
+from karenina.evaluation.ranking import setting_of
 from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.task import checksum
-from karenina.studies.plan.plan import Plan, Point
+from karenina.studies.plan.plan import Plan, Point, shown
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from karenina.training.config import Config
 
 SCHEMA = pa.schema(
     [
@@ -43,7 +46,6 @@ SCHEMA = pa.schema(
         ("std", pa.float64()),
     ]
 )
-_OF_RUN = SCHEMA.names[:11]
 # The tables of a study, by the name of their file.
 _WORDS = {name: pa.string() for name in ("run", "metric", "data", "target", "source", "setting", "runs")}
 _KINDS = {**_WORDS, "seeds": pa.int64(), "draw": pa.int64(), "value": pa.float64()}
@@ -56,18 +58,41 @@ SCHEMAS = {"results": SCHEMA} | {
     }.items()
 }
 
+UNSUPERVISED = ("label-free", "selection")
+TASK = "task"  # what codes are good for: neither a measure of disentanglement nor free of labels
+# What Eastwood & Williams (2018) call the properties that DCI measures; the column `property` has the common names.
+DCI_PARTS = {"modularity": "disentanglement", "compactness": "completeness", "explicitness": "informativeness"}
+_RUN = ["run", "data", "method", "strength", "setting", "seed", "latents"]
 _MAKE_AGAIN = "`karenina study retry --check` makes it again"
 
 
 def results(path: str | os.PathLike[str]) -> "pd.DataFrame":
-    """The scores of a study as a tidy pandas frame: one row per run x metric x factor, `factor` empty for the whole.
+    """The scores of a study as a tidy table: one row per run x metric x factor.
 
-    run: name of the directory under runs/. data, method, seed, latents, network, steps: of the plan. parameters: of the
-    method, as text. parameter, strength: name and value of the swept one. setting: what runs that differ in data and
-    seed alone share. metric, family, property: what was measured (family "label-free": needs no labels; "selection":
-    needs several models). value, std: NaN where there is none.
+    Parameters
+    ----------
+    path : path
+        The study's directory. results.parquet is read; for a study that has continued since that was written, its runs.
 
-    Reads results.parquet; for a study that has gone on since that was written, its runs.
+    Returns
+    -------
+    DataFrame
+        run (name of its directory under runs/), data, method, parameters (as text), parameter and strength (name and
+        value of the swept one), setting (what runs share that differ in data set and seed alone), seed, latents,
+        network, steps; metric, family ("label-free": needs no labels; "selection": needs several models), property,
+        factor ("" for the whole representation), value, std (NaN where there is none).
+
+    >>> import karenina
+    >>> plan = karenina.studies.parse('''
+    ... data = "blobs"
+    ... seeds = 1
+    ... steps = 2
+    ... methods.vae = {}
+    ... evaluation = {metrics = ["mig"], rows = 200}
+    ... ''')
+    >>> _ = karenina.studies.run(plan, "lab", workers=1, quiet=True)
+    >>> results("lab").query("metric == 'mig'").factor.tolist()
+    ['', 'background', 'x', 'y', 'radius']
     """
     folder = Folder(path)
     status = folder.status()
@@ -96,19 +121,16 @@ def write_results(folder: Folder, plan: Plan) -> None:
 def collect(folder: Folder, plan: Plan, timings: dict[str, list[Any]] | None = None) -> pa.Table:
     """The rows of all runs that are done, in the plan's order, and of what was computed from several of them."""
     runs: list[tuple[Any, ...]] = []
-    scores: list[tuple[Any, ...]] = []
-    counts: list[int] = []
+    scores: list[list[Any]] = []
     images: dict[str, set[str]] = {}
-    together = _together(folder)
+    of_several = _of_several_models(folder)
     done = set(folder.status().done)
     for point in plan.points:
         if point.hash not in done:
             continue
         about = read_scores(folder.scores(point.hash, plan.evaluation.hash))
-        rows = [*about["rows"], *together.get(point.hash, ())]
-        runs.append(_of_run(point))
-        counts.append(len(rows))
-        scores += rows
+        runs.append(_describe(point))
+        scores.append([*about["rows"], *of_several.get(point.hash, ())])
         images.setdefault(point.data, set()).add(about["images"])
         if timings is not None:
             timings["run"] += [point.hash] * len(about["seconds"])
@@ -118,14 +140,46 @@ def collect(folder: Folder, plan: Plan, timings: dict[str, list[Any]] | None = N
         warnings.warn(
             f"the runs on {data} saw different images: was an official file added or changed meanwhile?", stacklevel=2
         )
-    repeated = np.repeat(np.arange(len(runs)), counts)
+    return _tidy(runs, scores).replace_schema_metadata({b"runs": _runs([run[0] for run in runs])})
+
+
+def _tidy(runs: Sequence[tuple[Any, ...]], scores: Sequence[Sequence[Any]]) -> pa.Table:
+    """The table of SCHEMA from the columns of each run and the rows of its scores."""
+    repeated = np.repeat(np.arange(len(runs)), [len(rows) for rows in scores])
     columns = [pa.array(column, kind).take(repeated) for column, kind in zip(_turn(runs, 11), SCHEMA.types)]
-    columns += [pa.array(column, kind) for column, kind in zip(_turn(scores, 6), SCHEMA.types[11:])]
-    table = pa.Table.from_arrays(columns, schema=SCHEMA)
-    return table.replace_schema_metadata({b"runs": _runs([run[0] for run in runs])})
+    flat = [row for rows in scores for row in rows]
+    columns += [pa.array(column, kind) for column, kind in zip(_turn(flat, 6), SCHEMA.types[11:])]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def _turn(rows: list[Any], width: int) -> list[Any]:
+def table_of_runs(configs: Mapping[str, "Config"], scores: Mapping[str, Sequence[Any]]) -> "pd.DataFrame":
+    """The table of runs that belong to no study, by their names; scores: rows as `Evaluation.rows` gives them."""
+    runs = [_describe_run(name, config, list(configs.values())) for name, config in configs.items()]
+    return _tidy(runs, [scores[name] for name in configs]).to_pandas()
+
+
+def _describe_run(name: str, config: "Config", others: "Sequence[Config]") -> tuple[Any, ...]:
+    """The strength is the parameter that differs between the runs of a method, or else the first."""
+    same = [other.parameters for other in others if other.method == config.method]
+    varied = [key for key in config.parameters if len({json.dumps(given.get(key)) for given in same}) > 1]
+    parameter = next(iter([*varied, *config.parameters]), "")
+    value = config.parameters.get(parameter)
+    strength = float(value) if isinstance(value, int | float) else None
+    start = (name, config.data, config.method, shown(config.parameters), parameter, strength, setting_of(config))
+    return (*start, config.seed, config.latents, config.network, config.steps)
+
+
+def with_scores(frame: "pd.DataFrame", rows: Mapping[str, Sequence[Any]]) -> "pd.DataFrame":
+    """The table with scores that need several models: columns run, metric and value."""
+    import pandas as pd
+
+    new = frame.drop_duplicates("run").set_index("run", drop=False).loc[list(rows["run"])]
+    selected = {"family": "selection", "property": "", "factor": "", "std": np.nan}
+    new = new.assign(metric=list(rows["metric"]), value=list(rows["value"]), **selected)
+    return pd.concat([frame, new], ignore_index=True)
+
+
+def _turn(rows: Sequence[Any], width: int) -> list[Any]:
     return list(zip(*rows)) if rows else [[] for _ in range(width)]
 
 
@@ -135,13 +189,13 @@ def _runs(names: Any) -> bytes:
     return hashlib.sha256("".join(sorted(names)).encode()).hexdigest().encode()
 
 
-def _of_run(point: Point) -> tuple[Any, ...]:
+def _describe(point: Point) -> tuple[Any, ...]:
     strength = None if math.isnan(point.strength) else point.strength
     values = {"run": point.hash, "parameters": point.settings, "strength": strength}
-    return tuple(values[name] if name in values else getattr(point, name) for name in _OF_RUN)
+    return tuple(values[name] if name in values else getattr(point, name) for name in SCHEMA.names[:11])
 
 
-def _together(folder: Folder) -> dict[str, list[list[Any]]]:
+def _of_several_models(folder: Folder) -> dict[str, list[list[Any]]]:
     file = folder.path / "together.parquet"
     found: dict[str, list[list[Any]]] = {}
     if file.exists():
@@ -248,3 +302,55 @@ def _intact(path: Path, remedy: str) -> Iterator[None]:
             raise
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"{path} is damaged ({lines[0]}); {remedy}") from None
+
+
+class NotEnough(ValueError):
+    """The study has too little for this analysis; the message says what it needs."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The whole-representation scores of a frame: runs (R rows), values (R, K), names and families of the K scores."""
+
+    runs: "pd.DataFrame"
+    values: NDArray[np.float64]
+    names: tuple[str, ...]
+    families: tuple[str, ...]
+
+    def columns(self, *, supervised: bool) -> list[int]:
+        """The metrics that need labels, or the scores that need none; tasks are neither."""
+        return [j for j, f in enumerate(self.families) if f != TASK and (f not in UNSUPERVISED) == supervised]
+
+    def labelled(self) -> list[int]:
+        """The metrics that need labels; NotEnough where there are none."""
+        columns = self.columns(supervised=True)
+        need(bool(columns), "labels")
+        return columns
+
+    def groups(self, *by: str) -> list[tuple[tuple[Any, ...], NDArray[np.int64]]]:
+        """Rows of each group, in the order in which groups first appear."""
+        found = self.runs.groupby(list(by), sort=False, dropna=False).indices
+        return [(key if isinstance(key, tuple) else (key,), np.asarray(rows)) for key, rows in found.items()]
+
+
+def wide_table(frame: "pd.DataFrame") -> Scores:
+    """The frame with a row per run and a column per score."""
+    import pandas as pd
+
+    whole = frame[frame["factor"] == ""]
+    properties = whole.groupby("metric")["property"].nunique()
+    several = whole["metric"].isin(properties.index[properties > 1])
+    parts = whole["property"].where(~whole["metric"].str.startswith("dci"), whole["property"].replace(DCI_PARTS))
+    names = whole["metric"].where(~several, whole["metric"] + " " + parts)
+    run, runs = pd.factorize(whole["run"])
+    score, found = pd.factorize(names)
+    values = np.full((len(runs), len(found)), np.nan)
+    values[run, score] = whole["value"]
+    families = whole.groupby(names)["family"].first()
+    about = whole[_RUN].drop_duplicates("run").reset_index(drop=True)
+    return Scores(about, values, tuple(found), tuple(families[name] for name in found))
+
+
+def need(there: bool, what: str) -> None:
+    if not there:
+        raise NotEnough(f"needs {what}")

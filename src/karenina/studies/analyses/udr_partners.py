@@ -1,4 +1,4 @@
-"""The two analyses that need more than the results: those of UDR's pairs, and those of training dynamics."""
+"""How many partners does UDR need?"""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from karenina.studies.analyses.bootstrap import RESAMPLES, interval, spearman
-from karenina.studies.results.scores import scores
+from karenina.numerics.resampling import interval
+from karenina.studies.results.table import wide_table
 
 Floats = NDArray[np.float64]
 
 
-def udr_partners(
+def compute(
     frame: pd.DataFrame,
     pairs: pd.DataFrame,
     sizes: Sequence[int] = (5, 10, 15, 20, 25, 30, 35, 40, 45),
@@ -25,7 +25,7 @@ def udr_partners(
     over these. Duan et al. (2020), Table 2 and figure 8.
     -> data, method, score, partners, correlation, std, low, high, draws
     """
-    table = scores(frame)
+    table = wide_table(frame)
     labelled = table.labelled()
     place = pd.Series(np.arange(len(table.runs)), index=table.runs["run"])
     known = pairs[pairs["target"].isin(place.index)]
@@ -85,30 +85,3 @@ def _ranks(x: Floats) -> Floats:
     ranks = rankdata(x, axis=0, nan_policy="propagate") - (len(x) + 1) / 2
     with np.errstate(invalid="ignore", divide="ignore"):
         return ranks / np.sqrt((ranks**2).sum(axis=0))
-
-
-def dynamics_agreement(frame: pd.DataFrame, dynamics: pd.DataFrame) -> pd.DataFrame:
-    """Rank correlation over settings of the dynamics score with the mean of each supervised score over the same seeds.
-
-    dynamics: dynamics.parquet of the study. std is over draws of seeds; the interval resamples settings in the first
-    draw. Holtz et al. (2022), Table 1.
-    -> data, score, seeds, correlation, std, low, high, settings, draws
-    """
-    table = scores(frame)
-    labelled = table.labelled()
-    place = pd.Series(np.arange(len(table.runs)), index=table.runs["run"])
-    lines = []
-    for (data, seeds), part in dynamics.groupby(["data", "seeds"], sort=False):
-        found: list[list[Floats]] = []
-        for _, draw in part.groupby("draw", sort=False):
-            means = [table.values[place[runs.split()]][:, labelled].mean(axis=0) for runs in draw["runs"]]
-            x = np.column_stack([draw["value"], np.array(means)])
-            found.append([m[0, 1:] for m in spearman(x, RESAMPLES if not found else 1)])
-        values = np.array([estimate for estimate, _, _ in found])
-        for k, j in enumerate(labelled):
-            spread = values[:, k].std(ddof=1) if len(values) > 1 else np.nan
-            bounds = (found[0][1][k], found[0][2][k])
-            settings = part["setting"].nunique()
-            lines.append((data, table.names[j], seeds, values[:, k].mean(), spread, *bounds, settings, len(values)))
-    names = ["data", "score", "seeds", "correlation", "std", "low", "high", "settings", "draws"]
-    return pd.DataFrame(lines, columns=names)
