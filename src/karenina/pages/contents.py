@@ -5,7 +5,7 @@ import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -200,9 +200,7 @@ def read_study(path: Path) -> Contents:
             cached[name] = Inputs.of(load_cached(name), plan.evaluation.rows, plan.evaluation.seed)
         return cached[name]
 
-    def codes(name: str) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        return read_codes(folder.run(name))
-
+    codes = partial(read_codes, folder, plan)
     file = folder.path / "pairs.parquet"
     pairs = read_parquet(file).to_pandas() if file.exists() else None
     if not frame["metric"].isin(plan.selection.udr).any() and len(status.done) <= MOST_COMPARED:

@@ -6,6 +6,7 @@ disentanglement").
 """
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -106,6 +107,11 @@ def analyse(path: str | os.PathLike[str], *, figures: bool = True) -> dict[str, 
     frame = results(path)
     if frame.empty:
         raise ValueError(f"{folder.path} has no finished run yet")
+    status = folder.status()
+    if len(status.done) < status.total:
+        warnings.warn(
+            f"{folder.path} is not complete: {len(status.done)} of {status.total} models are analysed", stacklevel=2
+        )
     found = {name: apply(name, frame, partial(extra_table, folder.path)) for name in ANALYSES}
     out = folder.path / "analysis"
     sweep(out)

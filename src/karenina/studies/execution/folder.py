@@ -8,12 +8,13 @@ claims/<hash>                 locked by the process that works on the run, which
 results.parquet               all scores; written when the study is complete or is stopped
 """
 
+import hashlib
 import json
 import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -177,6 +178,12 @@ class Folder:
 def status(path: str | os.PathLike[str]) -> Status:
     """How far the study in a directory is."""
     return Folder(path).status()
+
+
+def digest(scores: Mapping[str, Any]) -> str:
+    """SHA-256 of what a file of scores says, so that a changed number is noticed."""
+    kept = {name: value for name, value in scores.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
 class Claim:

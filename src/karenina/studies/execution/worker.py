@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from karenina._files import atomic, checksum, save_array
-from karenina.studies.execution.folder import Claim, Folder, claim
+from karenina.studies.execution.folder import Claim, Folder, claim, digest
 from karenina.studies.plan.plan import Point, Scoring
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ def _train_and_score(folder: Folder, point: Point, scoring: Scoring, checkpoint_
         "rows": found.rows(),
     }
     with atomic(folder.scores(point.hash, scoring.hash)) as part:
-        part.write_text(json.dumps(about, allow_nan=False), encoding="utf-8")
+        text = json.dumps({**about, "digest": digest(about)}, allow_nan=False)
+        part.write_text(text, encoding="utf-8")
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ dynamics.parquet  data, setting, seeds, draw, runs, value: the dynamics score fr
 import json
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +41,13 @@ def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
         # The versions of UDR as they were named when the first of these files were written.
         selection = repr(plan.selection).replace("'udr_", "'")
         key = json.dumps([plan.evaluation.hash, selection, sorted(done)]).encode()
-        files = [folder.path / f"{name}.parquet" for name in ("together", "pairs", "dynamics")]
-        if files[0].exists() and all(is_current(file, key) for file in files if file.exists()):
+        traced = [point for point in points if (folder.run(point.hash) / "trace.npy").exists()]
+        names = ["together"]
+        if plan.selection.udr and not plan.selection.udr[0].endswith("a2a") and _has_pairs(points):
+            names.append("pairs")
+        if _has_pairs(traced):
+            names.append("dynamics")
+        if all(is_current(folder.path / f"{name}.parquet", key) for name in names):
             return
         rows: Columns = {"run": [], "metric": [], "value": []}
         pairs: Columns = {"data": [], "target": [], "source": [], "value": []}
@@ -49,12 +55,17 @@ def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
         for data in plan.data:
             here = [point for point in points if point.data == data]
             models = [Model(point.hash, data, point.setting) for point in here]
-            _udr(models, lambda name: read_codes(folder.run(name)), plan.selection, workers, rows, pairs)
-            _dynamics(folder, plan, [point for point in here if point.trace], rows, dynamics)
+            _udr(models, partial(read_codes, folder, plan), plan.selection, workers, rows, pairs)
+            _dynamics(folder, plan, [point for point in traced if point.data == data], rows, dynamics)
         for name, columns in (("pairs", pairs), ("dynamics", dynamics), ("together", rows)):
             if name == "together" or columns["value"]:
                 table = pa.table(columns, schema=SCHEMAS[name]).replace_schema_metadata({b"key": key})
                 write_parquet(folder.path / f"{name}.parquet", table)
+
+
+def _has_pairs(points: Sequence[Point]) -> bool:
+    """Whether two models differ by their seed alone."""
+    return len({(point.data, point.setting) for point in points}) < len(points)
 
 
 def udr_of_models(models: Sequence[Model], codes: ReadCodes, selection: Selection) -> tuple[Columns, Columns]:
@@ -99,8 +110,7 @@ def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], rows: Columns
     """
     settings: dict[str, list[Point]] = {}
     for point in points:
-        if (folder.run(point.hash) / "trace.npy").exists():  # a method without steps has none
-            settings.setdefault(point.setting, []).append(point)
+        settings.setdefault(point.setting, []).append(point)
     settings = {setting: members for setting, members in settings.items() if len(members) > 1}
     if not settings:
         return
@@ -114,7 +124,7 @@ def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], rows: Columns
                 setting: [members[i] for i in sorted(rng.permutation(len(members))[:size])]
                 for setting, members in settings.items()
             }
-            values = _score_settings(folder, chosen)
+            values = _score_settings(folder, plan, chosen)
             for setting, value in values.items():
                 row = (points[0].data, setting, size, draw, " ".join(p.hash for p in chosen[setting]), value)
                 for name, item in zip(found, row):
@@ -124,11 +134,11 @@ def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], rows: Columns
     rows["value"] += [values[setting] for setting, members in settings.items() for _ in members]
 
 
-def _score_settings(folder: Folder, chosen: dict[str, list[Point]]) -> dict[str, float]:
+def _score_settings(folder: Folder, plan: Plan, chosen: dict[str, list[Point]]) -> dict[str, float]:
     from karenina.selection import dynamics
 
     found = {}
     for setting, members in chosen.items():  # one at a time: the traces of one setting are some 100 MB
-        traces = [read_array(folder.run(point.hash) / "trace.npy") for point in members]
+        traces = [read_array(folder, plan, point.hash, "trace.npy") for point in members]
         found[setting] = float(dynamics(traces).scores[0])
     return found

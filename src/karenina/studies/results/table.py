@@ -5,7 +5,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from karenina._files import atomic, checksum
 from karenina.evaluation.ranking import setting_of
-from karenina.studies.execution.folder import Folder
+from karenina.studies.execution.folder import Folder, digest
 from karenina.studies.plan.plan import Plan, Point, shown
 
 if TYPE_CHECKING:
@@ -207,17 +207,16 @@ def _of_several_models(folder: Folder) -> dict[str, list[list[Any]]]:
 
 def read_scores(path: Path) -> dict[str, Any]:
     """A file of scores; a ValueError that says what to do if it is damaged."""
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+    with suppress(IsADirectoryError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        about = dict(json.loads(path.read_text(encoding="utf-8")))
         if (
             all(_is_row(row) for row in about["rows"])
             and isinstance(about["images"], str)
             and all(isinstance(value, int | float) for value in about["seconds"].values())
             and all(isinstance(value, str) for value in about["files"].values())
+            and about.get("digest", digest(about)) == digest(about)  # files of version 0.1 have none
         ):
-            return dict(about)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        pass
+            return about
     raise ValueError(f"{path} is damaged; {_MAKE_AGAIN}")
 
 
@@ -275,16 +274,20 @@ def write_parquet(path: Path, table: pa.Table) -> None:
         pq.write_table(table, part, compression="zstd", write_page_checksum=True)
 
 
-def read_array(path: Path) -> NDArray[Any]:
-    """An array that a worker wrote, not read before it is used; a ValueError that says what to do if it is damaged."""
+def read_array(folder: Folder, plan: Plan, name: str, file: str) -> NDArray[Any]:
+    """An array that a worker wrote for a run; a ValueError that says what to do if it is damaged."""
+    path, scores = folder.run(name) / file, folder.scores(name, plan.evaluation.hash)
+    expected = read_scores(scores)["files"].get(file) if scores.exists() else None  # none: scored with other settings
     with _intact(path, _MAKE_AGAIN):
+        if expected is not None and checksum(path) != expected:
+            raise ValueError("it was changed after it was written")
         return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
-def read_codes(run: Path) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+def read_codes(folder: Folder, plan: Plan, name: str) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Codes (rows, L) and KLs (L,) of a run of a study."""
-    codes, kl = read_array(run / "codes.npy"), read_array(run / "kl.npy")
-    with _intact(run / "codes.npy", _MAKE_AGAIN):
+    codes, kl = (read_array(folder, plan, name, file) for file in ("codes.npy", "kl.npy"))
+    with _intact(folder.run(name) / "codes.npy", _MAKE_AGAIN):
         if codes.ndim != 2 or kl.shape != codes.shape[1:] or {codes.dtype.kind, kl.dtype.kind} != {"f"}:
             raise ValueError(f"codes are {codes.dtype} {codes.shape}, KLs {kl.dtype} {kl.shape}")
         if not (np.isfinite(codes).all() and np.isfinite(kl).all()):
