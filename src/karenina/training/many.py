@@ -201,7 +201,7 @@ def train_members(
             if done is not None:
                 found[i] = done
         left = [i for i in range(len(members)) if i not in found]
-        resumed, left = _resumed(folder, members, left)
+        resumed, left = _resumed(folder, members, left, found)
         single, crowds = _pack(members, paths, left, options)
         for indices in [*resumed, *crowds]:
             crowd = [members[i] for i in indices]
@@ -222,21 +222,26 @@ def train_members(
     return [found[i] for i in range(len(members))]
 
 
-def _resumed(folder: Path | None, members: Sequence[Member], left: list[int]) -> tuple[list[list[int]], list[int]]:
-    """Populations that were interrupted and whose members are all still wanted, and what is left besides."""
-    found = []
+def _resumed(
+    folder: Path | None, members: Sequence[Member], left: list[int], found: Mapping[int, Run | TrainingDiverged]
+) -> tuple[list[list[int]], list[int]]:
+    """Populations that were interrupted and whose members are all wanted, and what is left besides.
+
+    A member that is finished already, because the population was killed while it wrote its runs, comes along.
+    """
+    resumed = []
     files = [] if folder is None or not folder.is_dir() else sorted(folder.glob("population-*.safetensors"))
     for file in files:
         try:
             configs = [Config.from_json(one) for one in read_tensors(file)[1]["members"]]
         except (BadFile, KeyError, TypeError, ValueError):
             continue  # its members are trained anew
-        wanted = {identity(members[i].config): i for i in left}
-        names = [identity(config) for config in configs]
-        if all(name in wanted for name in names):
-            found.append([wanted[name] for name in names])
-            left = [i for i in left if i not in found[-1]]
-    return found, left
+        wanted = {identity(members[i].config): i for i in [*left, *found]}
+        indices = [wanted.get(identity(config), -1) for config in configs]
+        if -1 not in indices and set(indices) & set(left):
+            resumed.append(indices)
+            left = [i for i in left if i not in indices]
+    return resumed, left
 
 
 def _pack(
