@@ -99,7 +99,7 @@ def analyses() -> None:
         if analysis.extra == "dynamics":
             continue
         start = time.process_time()
-        analysis.function(frame, *([pairs] if analysis.extra else []))
+        analysis.compute(frame, *([pairs] if analysis.extra else []))
         seconds = time.process_time() - start
         total += seconds
         print(f"  {name:20}{seconds:6.2f} s")

@@ -3,7 +3,7 @@
 import os
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,15 @@ from scipy.optimize import linear_sum_assignment
 
 from karenina._active import ACTIVE_KL
 from karenina._figures import Figure
+from karenina.evaluation.data import Data, data_of
 from karenina.pages.figures import Section, keep
 from karenina.pages.model import SHOWN, decoder_size, export_decoder, mosaic
 from karenina.pages.page import render, save, versions
 from karenina.studies.plan.plan import shown
 from karenina.training.pictures import prior_span
+
+if TYPE_CHECKING:
+    from karenina.training import Run
 
 ROWS = 5000
 STEPS = 7
@@ -32,26 +36,47 @@ def match(similarity: NDArray[np.floating]) -> list[tuple[int, int]]:
 
 
 def compare(
-    first: str | os.PathLike[str],
-    second: str | os.PathLike[str],
+    first: "Run | str | os.PathLike[str]",
+    second: "Run | str | os.PathLike[str]",
     out: str | os.PathLike[str] | None = None,
     *,
     kl_threshold: float = ACTIVE_KL,
-    data: str | os.PathLike[str] | None = None,
+    data: Data | None = None,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> Path:
-    """Write a page with two runs of one data set side by side; by default to the folder `comparison`. Gives its path.
+    """Write a page with two runs of one data set side by side.
 
     Every latent of one is matched with one of the other: similarities as UDR computes them, in both directions. A
-    matched pair moves together on the page's sliders. data: the path of their data set, if it is your own.
+    matched pair moves together on the page's sliders.
+
+    Parameters
+    ----------
+    first, second : Run or path
+    out : path, optional
+        Folder for the page; by default `comparison`.
+    kl_threshold : float
+        A latent is informative above this KL, in nats.
+    data : DataSet, path or array (n, c, h, w), optional
+        What they were trained on, if that is your own.
+    data_dir : path, optional
+        The folder with official files.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    >>> import karenina
+    >>> runs = [karenina.train("blobs", latents=2, steps=1, seed=seed) for seed in (0, 1)]
+    >>> compare(*runs).as_posix()
+    'comparison/index.html'
     """
-    from karenina.evaluation.data import data_of
     from karenina.training import open as open_run
 
-    runs = [open_run(path) for path in (first, second)]
+    runs = [open_run(run) if isinstance(run, str | os.PathLike) else run for run in (first, second)]
     a, b = (run.config for run in runs)
     if (a.data, a.images) != (b.data, b.images):
-        raise ValueError(f"{first} was trained on {a.data} and {second} on {b.data}: compare runs of one data set")
+        raise ValueError(f"one run was trained on {a.data}, the other on {b.data}: compare runs of one data set")
     images, _ = data_of(runs[0], data, data_dir).sample(ROWS, np.random.default_rng(0))
     encoded = [run.encode(images) for run in runs]
     codes = [mean for mean, _ in encoded]
@@ -77,7 +102,7 @@ def compare(
         letter: {"label": label, "decoder": one, "span": prior_span(run), "reach": prior_span(run, 3.0)}
         for letter, label, one, run in zip("ab", labels, exported, runs)
     }
-    paths = " ".join(shlex.quote(os.path.relpath(path)) for path in (first, second))
+    paths = " ".join(shlex.quote(os.path.relpath(run.path)) if run.path else "RUN" for run in runs)
     page = render(
         {
             "title": "Two models side by side",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,12 +21,15 @@ from karenina.pages.contents import Contents, read
 from karenina.pages.figures import Section, sections
 from karenina.pages.model import details, priority
 
+if TYPE_CHECKING:
+    from karenina.training import Run
+
 MOST_BYTES = 20_000_000
 Say = Callable[[str], None]
 
 
 def report(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    paths: "Run | str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]]",
     out: str | os.PathLike[str] | None = None,
     *,
     figures: bool = True,
@@ -35,23 +38,46 @@ def report(
     data_dir: str | os.PathLike[str] | None = None,
     progress: Say | None = None,
 ) -> Path:
-    """Write the page of a study (its directory), or of runs (their directories, or one that holds them).
+    """Write the page of a study, or of runs.
 
-    out: folder for the page; by default `report` in the study's directory or in the first one given. figures: with the
-    analyses, which take most of the time. metrics: which to compute for runs (all); a study has its own. data: the path
-    of the runs' data set, if it is your own. Gives the path of the page. A study that is unfinished, has failures, or
-    has no labels gives a page that says so.
+    Parameters
+    ----------
+    paths : path, Run, or sequence of them
+        The directory of a study, runs or their directories, or a directory that holds runs.
+    out : path, optional
+        Folder for the page; by default `report` in the study's directory or in the first one given.
+    figures : bool
+        With the analyses, which take most of the time.
+    metrics : sequence of str, optional
+        Which to compute for runs, by default all; a study has its own.
+    data, data_dir
+        As in `karenina.rank`, for runs.
+    progress : callable, optional
+        Called with what is being done.
+
+    Returns
+    -------
+    Path
+        The page. Of a study that is unfinished, has failures, or has no labels it says so.
 
     >>> import karenina
     >>> run = karenina.train("blobs", "vae", latents=2, steps=2, out="runs/a")
     >>> report("runs/a", metrics=["mig"]).as_posix()
     'runs/a/report/index.html'
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    listed = list(paths) if isinstance(paths, Sequence) and not isinstance(paths, str) else [paths]
+    given = [_directory(path) for path in listed]
     if not given:
         raise ValueError("expected the directory of a study, or those of runs")
     contents = read(given, data_dir, metrics, data)
-    return write(contents, Path(out) if out is not None else Path(given[0]) / "report", progress, figures=figures)
+    return write(contents, Path(out) if out is not None else given[0] / "report", progress, figures=figures)
+
+
+def _directory(run: "Run | str | os.PathLike[str]") -> Path:
+    path = run if isinstance(run, str | os.PathLike) else run.path
+    if path is None:
+        raise ValueError(f"{run} was trained without out=, so it has no directory to report on")
+    return Path(path)
 
 
 def show(
