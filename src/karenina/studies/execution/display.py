@@ -66,6 +66,8 @@ class Lines:
         if point is None or outcome is None:
             return
         self.tally.add(outcome)
+        if outcome.status == "trained":
+            print(f"{outcome.reason} in {outcome.seconds:.1f} s, now scored one by one", flush=True)
         if outcome.status not in ("done", "failed"):
             return
         count = f"[{self.tally.done + self.tally.failed}/{self.tally.total}]"

@@ -85,26 +85,35 @@ class Folder:
     def failure(self, name: str) -> Path:
         return self.path / "failed" / f"{name}.json"
 
+    def trained(self, name: str) -> bool:
+        """Whether the run is finished, scored or not."""
+        try:
+            about = json.loads((self.run(name) / "run.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return False
+        return isinstance(about, dict) and about.get("status") == "finished"
+
     @property
     def results(self) -> Path:
         return self.path / "results.parquet"
 
     def plan(self) -> Plan:
-        """The plan, which was checked when it was written. Before plans named initial weights, they were torch's."""
+        """The plan, which was checked when it was written. What an older one does not say was done in one way then."""
         file = self.path / "study.toml"
         if not file.exists():
             raise ValueError(f"{self.path} is not a study: it has no study.toml")
-        return read(file, check=False, init="torch")
+        return read(file, check=False, init="torch", population=1)
 
     def adopt(self, plan: Plan) -> Plan:
         """Make this the directory of `plan`. A plan that holds all models of the one before replaces it.
 
-        Gives the plan with the initial weights that the study began with, if they are left to us.
+        Gives the plan with the initial weights and populations that the study began with, if they are left to us.
         """
         file = self.path / "study.toml"
         if file.exists():
             begun = self.plan()
             plan = replace(plan, init=begun.init) if plan.init == "auto" else plan
+            plan = replace(plan, population=begun.population) if plan.population == "auto" else plan
             lost = {point.hash for point in begun.points} - {point.hash for point in plan.points}
             if lost:
                 raise ValueError(

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.worker import Outcome, execute
+from karenina.studies.execution.populations import Task
+from karenina.studies.execution.worker import Outcome, execute, execute_together
 from karenina.studies.plan.plan import Plan, Point, Scoring
 
 _SECONDS_TO_ANSWER = 5.0
@@ -41,34 +42,46 @@ class RayPool:
             self.started = True
         # Ray counts a lost machine as a try; a model that kills its worker is given up after a few.
         self.task = ray.remote(num_cpus=1, max_retries=4)(_execute)
+        self.population = ray.remote(num_cpus=1, max_retries=4)(_execute_together)
         return self
 
     def __exit__(self, *error: object) -> None:
         if self.started:
             self.ray.shutdown()
 
-    def run(self, points: Sequence[Point], tick: float) -> Iterator[Outcome | None]:
-        waiting = list(reversed(points))
-        running: dict[Any, Point] = {}
+    def run(self, tasks: Sequence[Task], tick: float) -> Iterator[Outcome | None]:
+        waiting = list(reversed(tasks))
+        running: dict[Any, Task] = {}
         while waiting or running:
             while waiting and len(running) < self._room():
-                point = waiting.pop()
-                study, seconds = str(self.folder.path), self.plan.checkpoint_seconds
-                running[self.task.remote(study, point, self.plan.evaluation, seconds, os.getcwd())] = point
+                task = waiting.pop()
+                study, seconds, here = str(self.folder.path), self.plan.checkpoint_seconds, os.getcwd()
+                if isinstance(task, Point):
+                    reference = self.task.remote(study, task, self.plan.evaluation, seconds, here)
+                else:
+                    reference = self.population.remote(study, task, seconds, here)
+                running[reference] = task
             ready, _ = self.ray.wait(list(running), num_returns=1, timeout=tick)
             if not ready:
                 yield None
             for reference in ready:
-                yield self._take(reference, running.pop(reference))
+                task = running.pop(reference)
+                outcome = self._take(reference, task)
+                if isinstance(task, tuple) and outcome.status == "trained":
+                    waiting += reversed(task)  # now each by itself
+                yield outcome
 
     def _room(self) -> int:
         """A few more tasks than CPUs, so that no CPU waits for us."""
         return self.workers or 2 * int(self.ray.cluster_resources().get("CPU", 1)) + 1
 
-    def _take(self, reference: Any, point: Point) -> Outcome:
+    def _take(self, reference: Any, task: Task) -> Outcome:
         try:
             outcome: Outcome = self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
+            if not isinstance(task, Point):
+                return Outcome(task[0].hash, "trained")
+            point = task
             reason = f"lost on the cluster: {type(error).__name__}: {str(error).splitlines()[0]}"
             self.folder.fail(point.hash, reason, str(error))
             return Outcome(point.hash, "failed", reason)
@@ -76,16 +89,24 @@ class RayPool:
 
 
 def _execute(study: str, point: Point, scoring: Scoring, checkpoint_seconds: float, here: str) -> Outcome:
-    """`here`: from where a relative path of a data set leads on."""
+    return _prepare(study, point, here) or execute(study, point, scoring, checkpoint_seconds)
+
+
+def _execute_together(study: str, points: tuple[Point, ...], checkpoint_seconds: float, here: str) -> Outcome:
+    return _prepare(study, points[0], here) or execute_together(study, points, checkpoint_seconds)
+
+
+def _prepare(study: str, point: Point, here: str) -> Outcome | None:
+    """`here`: from where a relative path of a data set leads on. An outcome if the study cannot be seen."""
     import torch
 
     torch.set_num_threads(1)
     with suppress(OSError):
         os.chdir(here)
-    if not Path(study).is_dir():
-        where = socket.gethostname()
-        return Outcome(point.hash, "unshared", f"the machine {where} does not see {study}: put it on shared storage")
-    return execute(study, point, scoring, checkpoint_seconds)
+    if Path(study).is_dir():
+        return None
+    where = socket.gethostname()
+    return Outcome(point.hash, "unshared", f"the machine {where} does not see {study}: put it on shared storage")
 
 
 def _connect(ray: Any, address: str, workers: int | None) -> None:

@@ -12,10 +12,11 @@ from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from karenina.studies.execution.display import Tally, display
 from karenina.studies.execution.folder import Folder, Status, read_claim
+from karenina.studies.execution.populations import Task, populations
 from karenina.studies.execution.worker import THREADS, Outcome
 from karenina.studies.plan.parsing import read
 from karenina.studies.plan.plan import Plan, Point
@@ -106,23 +107,37 @@ def _work(folder: Folder, plan: Plan, mine: Sequence[Point], workers: int | None
     if not left:
         return
     tally = Tally(len(mine))
+    together = populations(plan)
     with _pool(folder, plan, workers, ray) as pool, display(folder, tally, points, quiet) as shown:
         while left:
             failed = sum(name in points for name in folder.status(plan).failed)
             tally.start(len(mine) - len(left) - failed, failed)
             progress = False
-            for outcome in pool.run(left, _TICK):
+            for outcome in pool.run(_tasks(folder, together, left), _TICK):
                 shown.update(points[outcome.hash] if outcome else None, outcome)
                 if outcome is not None and outcome.status == "full":
                     raise OSError(f"stopped, no space left on the disk: {outcome.reason}. Free some and run it again")
                 if outcome is not None and outcome.status == "unshared":
                     raise ValueError(outcome.reason)
-                progress |= outcome is not None and outcome.status != "busy"
+                progress |= outcome is not None and outcome.status not in ("busy", "trained")
             left = _left(folder, plan, mine)
             if left and not progress:
                 waited = {point.hash for point in left}
                 shown.wait([claim for claim in folder.status(plan).running if claim.hash in waited])
                 time.sleep(_TICK)  # another process has them; should it die, we take over
+
+
+def _tasks(folder: Folder, together: Sequence[tuple[Point, ...]], left: Sequence[Point]) -> list[Task]:
+    """Populations of which models are not trained yet, then the models by themselves."""
+    wanted = {point.hash for point in left}
+    tasks: list[Task] = []
+    taken: set[str] = set()
+    for points in together:
+        ours = [point.hash for point in points if point.hash in wanted and not folder.trained(point.hash)]
+        if len(ours) > 1:
+            tasks.append(points)
+            taken |= {point.hash for point in points}
+    return [*tasks, *(point for point in left if point.hash not in taken)]
 
 
 def _pool(folder: Folder, plan: Plan, workers: int | None, ray: str | None) -> "Pool | RayPool":
@@ -170,7 +185,7 @@ class Pool:
     def __init__(self, folder: Folder, plan: Plan, workers: int):
         self.folder, self.plan, self.size = folder, plan, workers
         self.workers: dict[int, subprocess.Popen[bytes]] = {}  # by the descriptor of their answers
-        self.tasks: dict[int, Point] = {}
+        self.tasks: dict[int, Task] = {}
         self.deaths: Counter[str] = Counter()
 
     def __enter__(self) -> "Pool":
@@ -185,9 +200,9 @@ class Pool:
             _close(worker)
         self.log.close()
 
-    def run(self, points: Sequence[Point], tick: float) -> Iterator[Outcome | None]:
+    def run(self, tasks: Sequence[Task], tick: float) -> Iterator[Outcome | None]:
         """Outcomes in the order in which they come; None every `tick` seconds without one."""
-        waiting = deque(points)
+        waiting = deque(tasks)
         while waiting or self.tasks:
             idle = [answers for answers in self.workers if answers not in self.tasks]
             for _ in range(min(self.size, len(waiting) + len(self.tasks)) - len(self.workers)):
@@ -198,10 +213,9 @@ class Pool:
             if not ready:
                 yield None
             for answers in ready:
-                outcome = self._take(answers)  # type: ignore[arg-type]
-                if isinstance(outcome, Point):
-                    waiting.append(outcome)
-                else:
+                outcome, again = self._take(answers)  # type: ignore[arg-type]
+                waiting.extendleft(again)
+                if outcome is not None:
                     yield outcome
 
     def _start(self) -> int:
@@ -218,37 +232,45 @@ class Pool:
         self.workers[worker.stdout.fileno()] = worker
         return worker.stdout.fileno()
 
-    def _give(self, answers: int, point: Point) -> None:
-        self.tasks[answers] = point
-        task = {
+    def _give(self, answers: int, given: Task) -> None:
+        self.tasks[answers] = given
+        task: dict[str, Any] = {
             "study": str(self.folder.path),
-            "point": point.to_json(),
             "scoring": asdict(self.plan.evaluation),
             "checkpoint_seconds": self.plan.checkpoint_seconds,
         }
+        if isinstance(given, Point):
+            task["point"] = given.to_json()
+        else:
+            task["points"] = [point.to_json() for point in given]
         stdin = self.workers[answers].stdin
         assert stdin is not None
         with suppress(BrokenPipeError):  # it died; so its answers end, too
             stdin.write(json.dumps(task).encode() + b"\n")
 
-    def _take(self, answers: int) -> Outcome | Point:
-        """The answer of a worker; if it died instead, its model, or a failure when that happened before."""
+    def _take(self, answers: int) -> tuple[Outcome | None, list[Task]]:
+        """The answer of a worker, and what is to be done now: the models of a population that is trained, or what the
+        worker had when it died. A model that saw that before has failed; a population is given up for its models."""
         line = b""
         while not line.endswith(b"\n") and (more := os.read(answers, 65536)):
             line += more
-        point = self.tasks.pop(answers)
+        task = self.tasks.pop(answers)
         if line.endswith(b"\n"):
-            return Outcome(**json.loads(line))
+            outcome = Outcome(**json.loads(line))
+            return outcome, list(reversed(task)) if isinstance(task, tuple) and outcome.status == "trained" else []
         worker = self.workers.pop(answers)
         code = worker.wait()
         _close(worker)
-        self.deaths[point.hash] += 1
-        if self.deaths[point.hash] < _CHANCES:
-            return point
+        name = task.hash if isinstance(task, Point) else ",".join(point.hash for point in task)
+        self.deaths[name] += 1
+        if self.deaths[name] < _CHANCES:
+            return None, [task]
+        if not isinstance(task, Point):
+            return None, list(reversed(task))
         end = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         reason = f"the worker process died {_CHANCES} times ({end}); log.txt may say more, as may the system's log"
-        self.folder.fail(point.hash, reason)
-        return Outcome(point.hash, "failed", reason)
+        self.folder.fail(task.hash, reason)
+        return Outcome(task.hash, "failed", reason), []
 
 
 def _close(worker: "subprocess.Popen[bytes]") -> None:

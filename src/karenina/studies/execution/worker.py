@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ _KEPT = ("run.json", "model.safetensors", "history.parquet", "codes.npy", "kl.np
 @dataclass(frozen=True)
 class Outcome:
     """What became of a model. status: done, failed, found (done before), busy (another process has it), full (no space
-    on the disk) or unshared (the study is not visible there)."""
+    on the disk), unshared (the study is not visible there) or trained (with others, and not scored yet)."""
 
     hash: str
     status: str
@@ -47,6 +48,22 @@ def execute(study: str, point: Point, scoring: Scoring, checkpoint_seconds: floa
         if is_full(error):
             return Outcome(point.hash, "full", str(error))
         raise
+
+
+def execute_together(study: str, points: Sequence[Point], checkpoint_seconds: float) -> Outcome:
+    """Train models as one; `execute` then finds each of them trained. What fails here is tried again by itself."""
+    from karenina.studies.execution.populations import train_population
+
+    started = time.perf_counter()
+    try:
+        train_population(study, points, checkpoint_seconds)
+    except Exception as error:
+        if is_full(error):
+            return Outcome(points[0].hash, "full", str(error))
+        traceback.print_exc()  # to the study's log
+        return Outcome(points[0].hash, "trained", "trained one by one: log.txt says why")
+    said = f"{len(points)} models trained as one"
+    return Outcome(points[0].hash, "trained", said, time.perf_counter() - started)
 
 
 def _execute(folder: Folder, point: Point, scoring: Scoring, checkpoint_seconds: float) -> Outcome:
@@ -130,12 +147,14 @@ def main() -> None:
 
     import torch
 
-    from karenina.studies.execution.task import execute
-    from karenina.studies.plan.plan import Point, Scoring
-
     torch.set_num_threads(1)
     while True:
         task = json.loads(lines.get())
+        if "points" in task:
+            points = [Point.from_json(point) for point in task["points"]]
+            outcome = execute_together(task["study"], points, task["checkpoint_seconds"])
+            print(json.dumps(asdict(outcome)), file=answers, flush=True)
+            continue
         metrics = task["scoring"]["metrics"]
         scoring = Scoring(**{**task["scoring"], "metrics": None if metrics is None else tuple(metrics)})
         outcome = execute(task["study"], Point.from_json(task["point"]), scoring, task["checkpoint_seconds"])

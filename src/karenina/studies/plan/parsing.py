@@ -203,6 +203,11 @@ def _versions(source: Source, value: Any, *keys: str) -> tuple[str, ...]:
     return found
 
 
+def _population(source: Source, value: Any, *keys: str) -> int | str:
+    found: int | str = "auto" if value == "auto" else _integer(1)(source, value, *keys)
+    return found
+
+
 _SCORING: dict[str, Reader] = {
     "metrics": _many(_text),
     "protocol": _text,
@@ -233,6 +238,7 @@ _PLAN: dict[str, Reader] = {
     "init": _text,
     "trace": _flag,
     "checkpoint_seconds": _number(),
+    "population": _population,
     "evaluation": lambda source, values, *keys: Scoring(**_fields(source, values, _SCORING, *keys)),
     "selection": lambda source, values, *keys: Selection(**_fields(source, values, _SELECTION, *keys)),
 }

@@ -136,6 +136,7 @@ class Plan:
 
     data: names, or paths of your own; options follow a colon, as in "teapots:gap=exclude".
     methods: method -> parameters; those given as lists are swept, and the first of these is the strength.
+    population: how many models are trained as one at most; "auto" where that is faster, 1 for one by one.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Plan:
     init: str = "auto"
     trace: bool = False
     checkpoint_seconds: float = 60.0
+    population: int | str = "auto"
     evaluation: Scoring = Scoring()
     selection: Selection = Selection()
 
