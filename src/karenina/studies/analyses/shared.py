@@ -133,6 +133,8 @@ def join(lines: Sequence[tuple[str, str]], frame_groups: int) -> str:
 
 
 def with_interval(row: "pd.Series") -> str:
+    if np.isnan(row["correlation"]):
+        return "undefined"  # too few runs, or a constant score
     bounds = f" [{row['low']:.2f}, {row['high']:.2f}]" if "low" in row and np.isfinite(row["low"]) else ""
     return f"{row['correlation']:.2f}{bounds}"
 
