@@ -30,8 +30,8 @@ _KEPT = ("run.json", "model.safetensors", "history.parquet", "codes.npy", "kl.np
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a model. status: done, failed, found (done before), busy (another process has it), full (no space
-    on the disk) or unshared (the study is not visible there)."""
+    """Of one model. status: done, failed, found (done before), busy (another process has it), full (no space on the
+    disk) or unshared (the study is not visible there)."""
 
     hash: str
     status: str
