@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from karenina.selection import dynamics, udr
     from karenina.studies.results.table import results
     from karenina.training.estimator import DisentanglingVAE
+    from karenina.training.many import train_many
     from karenina.training.methods import Method
     from karenina.training.run import open
     from karenina.training.train import train
@@ -39,6 +40,7 @@ _HOMES = {
     "results": "karenina.studies.results.table",
     "score": "karenina.evaluation.scoring",
     "train": "karenina.training",
+    "train_many": "karenina.training",
     "udr": "karenina.selection",
 }
 _MODULES: tuple[str, ...] = ("audit", "data", "evaluation", "metrics", "models", "pages")
@@ -58,6 +60,7 @@ __all__ = [
     "results",
     "score",
     "train",
+    "train_many",
     "udr",
 ]
 

@@ -31,8 +31,8 @@ _KEPT = ("run.json", "model.safetensors", "history.parquet", "codes.npy", "kl.np
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a model. status: done, failed, found (done before), busy (another process has it), full (no space
-    on the disk), unshared (the study is not visible there) or trained (with others, and not scored yet)."""
+    """Of one model. status: done, failed, found (done before), busy (another process has it), full (no space on the
+    disk), unshared (the study is not visible there) or trained (with others, and not scored yet)."""
 
     hash: str
     status: str
