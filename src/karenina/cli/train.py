@@ -34,7 +34,7 @@ def train(
 ) -> None:
     """Train one model, or with --seeds a population of them."""
     given = _settings(settings or [], several=seeds is not None)
-    given |= {"steps": steps, "precision": precision, "device": device}
+    given = {"steps": steps, "precision": precision, "device": device, **given}
     if seeds is not None:
         if seed or compile:
             raise ValueError(f"--seeds trains several models: leave out {'--seed' if seed else '--compile'}")
