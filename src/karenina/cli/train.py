@@ -102,15 +102,8 @@ def _train_one(
 
 
 # What `train` has words of its own for.
-_NOT_SET = {
-    "data": "DATA",
-    "method": "METHOD",
-    "seed": "--seed",
-    "seeds": "--seeds",
-    "steps": "--steps",
-    "out": "--out",
-}
-_NOT_SET |= {"device": "--device", "precision": "--precision", "compile": "--compile"}
+_NOT_SET = {"data": "DATA", "method": "METHOD", "compile": "--compile"}
+_NOT_SET |= {name: f"--{name}" for name in ("seed", "seeds", "steps", "out")}
 
 
 def _settings(words: list[str], *, several: bool = False) -> dict[str, Any]:
