@@ -1,6 +1,6 @@
 """Models trained as one population, against `train` one after the other and a plain PyTorch loop.
 
-python benchmarks/population.py             # speed: CPU time of one thread, contestants taking turns, medians
+python benchmarks/population.py [--write]   # speed: CPU time of one thread, contestants taking turns, medians
 python benchmarks/population.py --paired 16 # also whether the scores of models trained together differ from those alone
 
 Run with OMP_NUM_THREADS=1. Exits 1 if a promise is not kept.
@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from pages import markdown, write_part
 from torch import nn
 from torch.nn import functional
 
@@ -107,6 +108,9 @@ def milliseconds(steps: dict[str, tuple[Step, int]], repeats: int, updates: int)
     return found
 
 
+TABLE: list[list[str]] = []
+
+
 def compare(
     title: str, data: DataSet, network: str, units: int | None, sizes: list[int], updates: int
 ) -> dict[str, float]:
@@ -122,6 +126,7 @@ def compare(
     for name, values in found.items():
         ratio = medians["train"] / medians[name]
         print(f"  {name:18} {medians[name]:7.2f} ({min(values):.2f}-{max(values):.2f})   {ratio:.2f}x train")
+        TABLE.append([title, name, f"{medians[name]:.2f} ({min(values):.2f}-{max(values):.2f})", f"{ratio:.2f}"])
     return medians
 
 
@@ -148,6 +153,7 @@ def main() -> None:
     parser.add_argument(
         "--paired", type=int, default=0, help="compare the scores of so many models, together and alone"
     )
+    parser.add_argument("--write", action="store_true", help="put the table into docs/populations.md")
     parser.add_argument("--steps", type=int, default=6000, help="of each of these")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -166,6 +172,9 @@ def main() -> None:
         mean, half = paired(options.paired, options.steps)
         print(f"  mean difference {mean:+.4f}, 95 % interval [{mean - half:+.4f}, {mean + half:+.4f}]")
         kept["MIG together and alone differ by less than 0.02"] = abs(mean) + half < 0.02
+    if options.write:
+        heads = ["what", "how", "CPU ms per model and step (least to most)", "times as fast as `train`"]
+        write_part("populations.md", "benchmarks/population.py", markdown(heads, TABLE))
     for promise, held in kept.items():
         print(f"{'held' if held else 'NOT HELD'}: {promise}")
     sys.exit(not all(kept.values()))
