@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from karenina.models.cobra import RewardLearners
-from karenina.studies._clustering_results import SCORES, Correlation, correlations, verdict
-from karenina.studies.clustering import Plan, Study, plan_for, read_json, write_json
+from karenina.studies.clustering.results import SCORES, Correlation, correlations, verdict
+from karenina.studies.clustering.study import Plan, Study, plan_for, read_json, write_json
 from karenina.tasks.clustering import (
     Environment,
     OracleVision,

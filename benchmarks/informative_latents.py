@@ -26,8 +26,8 @@ from scipy.stats import rankdata
 
 from karenina._active import ACTIVE_KL
 from karenina.data import DataSet, load
+from karenina.evaluation.scoring import evaluate
 from karenina.selection import udr
-from karenina.studies.evaluate import evaluate
 from karenina.training import train
 
 SEEDS = range(6)

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from karenina.report.page import report
-from karenina.studies.folder import Folder
-from karenina.studies.parsing import parse
-from karenina.studies.table import write_results
-from karenina.studies.task import execute
-from karenina.studies.together import score_together
+from karenina.pages.page import report
+from karenina.studies.execution.folder import Folder
+from karenina.studies.execution.worker import execute
+from karenina.studies.plan.parsing import parse
+from karenina.studies.results.several_models import compare_models
+from karenina.studies.results.table import write_results
 
 PLAN = """
 name = "{models} models"
@@ -61,7 +61,7 @@ def make_study(out: Path, data: str, seeds: int) -> int:
         ]
         scores = {**templates[i % 2], "run": point.hash, "rows": rows}
         folder.scores(point.hash, plan.evaluation.hash).write_text(json.dumps(scores))
-    score_together(folder, plan)
+    compare_models(folder, plan)
     write_results(folder, plan)
     return len(plan.points)
 

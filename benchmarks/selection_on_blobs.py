@@ -21,9 +21,9 @@ PLAN = Path(__file__).resolve().parents[1] / "examples" / "beta_on_blobs.toml"
 RANKINGS = {
     "udr_lasso": "`udr` (UDR_L)",
     "kept": "`udr`, uninformative latents kept",
-    "udr_spearman": "`udr-s` (UDR_S)",
+    "udr_spearman": "`udr-spearman` (UDR_S)",
     "udr_lasso_a2a": "`udr-a2a`",
-    "udr_spearman_a2a": "`udr-s-a2a`",
+    "udr_spearman_a2a": "`udr-spearman-a2a`",
     "dynamics": "dynamics",
 }
 METRICS = {

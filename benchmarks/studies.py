@@ -15,10 +15,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from karenina.studies.analyses import ANALYSES
-from karenina.studies.folder import Folder
-from karenina.studies.parsing import parse
-from karenina.studies.presets import preset
-from karenina.studies.runner import run
+from karenina.studies.execution.folder import Folder
+from karenina.studies.execution.runner import run
+from karenina.studies.plan.parsing import parse
+from karenina.studies.plan.presets import preset
 
 PLAN = """
 data = "blobs"
@@ -99,7 +99,7 @@ def analyses() -> None:
         if analysis.extra == "dynamics":
             continue
         start = time.process_time()
-        analysis.function(frame, *([pairs] if analysis.extra else []))
+        analysis.compute(frame, *([pairs] if analysis.extra else []))
         seconds = time.process_time() - start
         total += seconds
         print(f"  {name:20}{seconds:6.2f} s")

@@ -89,9 +89,9 @@ def test_a_table_of_scores_is_words_on_any_console():
 
 
 def test_the_panel_of_a_study_names_its_models(tmp_path, monkeypatch):
-    from karenina.studies import display
-    from karenina.studies.folder import Folder, claim
-    from karenina.studies.parsing import parse
+    from karenina.studies.execution import display
+    from karenina.studies.execution.folder import Folder, claim
+    from karenina.studies.plan.parsing import parse
 
     data = tmp_path / "[beta=4]" / "[/b].npz"
     data.parent.mkdir(parents=True)

@@ -49,7 +49,7 @@ def test_every_figure_is_such_a_figure():
 def named(tmp_path_factory):
     """A study whose data set, factors and name look like formulas and like markup."""
     from karenina.studies import run
-    from karenina.studies.parsing import parse
+    from karenina.studies.plan.parsing import parse
 
     folder = tmp_path_factory.mktemp("named")
     images, factors = karenina.load("blobs").sample(300, np.random.default_rng(0))
@@ -65,7 +65,7 @@ def named(tmp_path_factory):
 
 
 def test_a_study_and_its_page(named, tmp_path):
-    from karenina.report.page import report
+    from karenina.pages.page import report
     from karenina.studies import analyse
 
     lab, _ = named
@@ -78,10 +78,10 @@ def test_a_study_and_its_page(named, tmp_path):
 
 def test_pictures_of_runs_and_of_data(named, tmp_path):
     from karenina.data.sheet import draw_sheet
+    from karenina.evaluation.ranking import plot_pairs, rank
     from karenina.metrics.plots import plot_scores
-    from karenina.report.compare import compare
-    from karenina.report.page import show
-    from karenina.studies.rank import plot_pairs, rank
+    from karenina.pages.compare import compare
+    from karenina.pages.page import show
     from karenina.training.pictures import save_reconstructions
 
     lab, own = named
@@ -120,9 +120,9 @@ def test_curves_of_an_audit(tmp_path):
 
 
 def test_long_names_leave_room_for_the_panels(tmp_path):
-    from karenina.studies import figures
+    from karenina.studies.analyses import variance_explained
 
     data = [f"/a/rather/long/path/that/goes/on/{'and on/' * 20}{name}.npz" for name in "ab"]
     frame = pd.DataFrame({"data": data, "method": "m", "score": "mig", "predictor": "method"})
     frame[["explained", "low", "high"]] = 0.5
-    shown(figures.bars(frame), tmp_path / "bars.png")
+    shown(variance_explained.figure(frame), tmp_path / "bars.png")

@@ -18,8 +18,10 @@ MAY_IMPORT = {
     "selection": {"numerics"},
     "tasks": {"numerics"},
     "audit": {"metrics", "numerics"},
-    "studies": BELOW_STUDIES,
-    "report": BELOW_STUDIES | {"studies"},
+    "evaluation": BELOW_STUDIES - {"models"},
+    "studies": BELOW_STUDIES | {"evaluation"},
+    "pages": BELOW_STUDIES | {"evaluation", "studies"},
+    "cli": BELOW_STUDIES | {"audit", "evaluation", "studies", "pages"},
 }
 
 # Modules that serve every folder; they import nothing of ours outside numerics, which imports nothing else.

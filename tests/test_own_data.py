@@ -68,7 +68,7 @@ def test_every_other_command(lab, tmp_path, monkeypatch):
     assert "25 models" in call("study", "plan", "lab", "--no-estimate")
     assert "0 models will be run again" in call("study", "retry", "lab", "--check")
     assert "elbo" in call("score", runs[0], *own, "--tasks", "--csv", tmp_path / "scores.csv")
-    for way in ("udr", "udr-s-a2a", "orthogonality", "elbo"):
+    for way in ("udr", "udr-spearman-a2a", "orthogonality", "elbo"):
         assert "informative" in call("rank", *runs, *own, "--by", way, "--rows", 300)
     call("rank", *runs, *own, "--by", "udr-a2a", "--rows", 300, "--plot", tmp_path / "pairs.png")
     call("show", runs[0], *own, "--out", tmp_path / "shown")
@@ -92,9 +92,9 @@ def test_there_is_nothing_to_plot_without_metrics_but_the_table_is_printed(lab, 
 
 def test_one_of_two_data_sets_has_labels(lab, tmp_path):
     """Its analyses are about that one; the answer for the other says that it has none."""
-    from karenina.report.answer import answers
-    from karenina.report.material import read
-    from karenina.report.page import report
+    from karenina.pages.choice import choices
+    from karenina.pages.contents import read
+    from karenina.pages.page import report
 
     own = lab[0] / "own.npz"
     plan = f"data = ['blobs', '{own}']\nseeds = 2\nsteps = 20\nlatents = 3\n[methods.beta_vae]\nbeta = [1, 8]\n"
@@ -102,7 +102,7 @@ def test_one_of_two_data_sets_has_labels(lab, tmp_path):
     call("study", "run", tmp_path / "both.toml", "--out", tmp_path / "lab")
     said = call("study", "analyse", tmp_path / "lab")
     assert "variance_explained: 4 rows" in said
-    labelled, unlabelled = answers(read([tmp_path / "lab"]))
+    labelled, unlabelled = choices(read([tmp_path / "lab"]))
     assert "Rank correlation of UDR" in labelled.labels
     assert "There are no labels" in unlabelled.labels
     assert unlabelled.checks == ()

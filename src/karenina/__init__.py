@@ -13,10 +13,15 @@ from karenina._version import __version__
 
 if TYPE_CHECKING:
     from karenina.data import load
+    from karenina.evaluation.ranking import rank
+    from karenina.evaluation.scoring import evaluate, score
+    from karenina.pages.compare import compare
+    from karenina.pages.page import report
     from karenina.selection import dynamics, udr
-    from karenina.studies.evaluate import score
-    from karenina.studies.table import results
+    from karenina.studies.results.table import results
     from karenina.training.estimator import DisentanglingVAE
+    from karenina.training.many import train_many
+    from karenina.training.methods import Method
     from karenina.training.run import open
     from karenina.training.train import train
 
@@ -24,17 +29,40 @@ if TYPE_CHECKING:
 # metrics never pull in torch.
 _HOMES = {
     "DisentanglingVAE": "karenina.training",
+    "Method": "karenina.training.methods",
+    "compare": "karenina.pages.compare",
     "dynamics": "karenina.selection",
+    "evaluate": "karenina.evaluation.scoring",
     "load": "karenina.data",
     "open": "karenina.training",
-    "results": "karenina.studies",
-    "score": "karenina.studies.evaluate",
+    "rank": "karenina.evaluation.ranking",
+    "report": "karenina.pages.page",
+    "results": "karenina.studies.results.table",
+    "score": "karenina.evaluation.scoring",
     "train": "karenina.training",
+    "train_many": "karenina.training",
     "udr": "karenina.selection",
 }
-_MODULES = ("audit", "data", "metrics", "models", "selection", "studies", "tasks", "theory", "training")
+_MODULES: tuple[str, ...] = ("audit", "data", "evaluation", "metrics", "models", "pages")
+_MODULES += ("selection", "studies", "tasks", "theory", "training")
 
-__all__ = ["DisentanglingVAE", "__version__", "dynamics", "load", "open", "results", "score", "train", "udr"]
+__all__ = [
+    "DisentanglingVAE",
+    "Method",
+    "__version__",
+    "compare",
+    "dynamics",
+    "evaluate",
+    "load",
+    "open",
+    "rank",
+    "report",
+    "results",
+    "score",
+    "train",
+    "train_many",
+    "udr",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import karenina
 from karenina.data import load, load_again
 from karenina.data.naming import join_name, split_name
 from karenina.data.teapots import in_gap
-from karenina.studies.evaluate import data_of, inputs
+from karenina.evaluation.data import data_of, inputs
 
 
 def test_split_name():
@@ -44,7 +44,7 @@ def test_options_are_part_of_the_name():
         ("teapots:gap=maybe", "gap is 'maybe', expected None, 'exclude' or 'only'"),
         ("teapots:gap=only,reading=aloud", "reading is 'aloud', expected 'script' or 'printed'"),
         ("teapots:gpa=only", "teapots has no option 'gpa'; it has gap, reading"),
-        ("blobs:size=8", "blobs has no option 'size'; it has none"),
+        ("blobs:size=8", "blobs has no option 'size'; it has side"),
         ("teapot:gap=only", "did you mean teapots"),
         ("scream_dsprites:painting=5", "no painting at 5"),
     ],
@@ -79,10 +79,10 @@ def test_options_of_ones_own_data_are_remembered_too(tmp_path):
     assert run.config.data == "mine:size=4x6"
     with pytest.raises(ValueError, match=r"data of your own \('mine:size=4x6'\): give it by --data PATH"):
         data_of(run)
-    assert data_of(run, path=file).image_shape == (1, 4, 6)
-    assert data_of(run, path=f"{file}:size=4x6").name == run.config.data
+    assert data_of(run, data=file).image_shape == (1, 4, 6)
+    assert data_of(run, data=f"{file}:size=4x6").name == run.config.data
     with pytest.raises(ValueError, match=r"trained on mine:size=4x6 with images of 1x4x6, not on mine:size=4 with"):
-        data_of(run, path=f"{file}:size=4")
+        data_of(run, data=f"{file}:size=4")
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,11 @@ def test_wrong_options_of_ones_own_data(tmp_path, options, message):
 
 def test_a_renamed_file_is_the_same_data_and_other_images_are_not(tmp_path):
     run = karenina.train(str(write(tmp_path)), "vae", network="linear", latents=2, steps=1)
-    assert data_of(run, path=write(tmp_path, "renamed.npz")).name == "renamed"
+    assert data_of(run, data=write(tmp_path, "renamed.npz")).name == "renamed"
     with pytest.raises(ValueError, match="trained on mine with images of 1x8x8, not on other with images of 1x8x8"):
-        data_of(run, path=write(tmp_path, "other.npz", seed=1))
+        data_of(run, data=write(tmp_path, "other.npz", seed=1))
     with pytest.warns(UserWarning, match="does not give the images that the run was trained on"):
-        data_of(run, path=write(tmp_path / "elsewhere", seed=1))
+        data_of(run, data=write(tmp_path / "elsewhere", seed=1))
 
 
 def test_a_path_wins_over_a_name_with_options(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from karenina.metrics._inputs import as_matrix
 from karenina.metrics._rows import drawn
 from karenina.metrics.plots import plot_scores
 from karenina.metrics.registry import score_name
-from karenina.studies.evaluate import evaluate
+from karenina.evaluation.scoring import evaluate
 
 TREES = {"dci_forest", "dci_boosted"}
 QUICK = [name for name in METRICS if name not in TREES]

@@ -1,9 +1,9 @@
 import pytest
 
-from karenina.studies.folder import Folder
-from karenina.studies.parsing import parse
-from karenina.studies.runner import run
-from karenina.studies.task import execute
+from karenina.studies.execution.folder import Folder
+from karenina.studies.execution.runner import run
+from karenina.studies.execution.worker import execute
+from karenina.studies.plan.parsing import parse
 
 SMOKE = """
 name = "tiny"
@@ -21,7 +21,7 @@ beta = [1, 16]
 metrics = ["mig", "sap"]
 rows = 200
 [selection]
-udr = ["spearman", "spearman_a2a"]
+udr = ["udr_spearman", "udr_spearman_a2a"]
 spearman_rows = 200
 kl_threshold = 0.0001
 """

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from karenina._cli_study import study_app
-from karenina.studies.folder import Folder, claim, exclusive
-from karenina.studies.parsing import read
+from karenina.cli.study import study_app
+from karenina.studies.execution.folder import Folder, claim, exclusive
+from karenina.studies.plan.parsing import read
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -47,7 +47,8 @@ def test_a_plan_measures_time_and_disk(tmp_path, smoke):
 
 def test_a_plan_measures_scoring_as_the_study_would_score(smoke, monkeypatch):
     """All settings of [evaluation], among them the tasks, which cost most."""
-    from karenina.studies import estimate, evaluate
+    from karenina.evaluation import scoring as evaluate
+    from karenina.studies.plan import estimate
 
     asked = {}
     monkeypatch.setattr(evaluate, "evaluate", lambda run, data, **given: asked.update(given))
@@ -133,6 +134,6 @@ def test_examples_are_plans(file):
     assert len(read(file).points) > 1
 
 
-@pytest.mark.parametrize("name", ["plan", "presets", "display", "estimate"])
+@pytest.mark.parametrize("name", ["plan.plan", "plan.presets", "execution.display", "plan.estimate"])
 def test_docstrings(name):
     assert doctest.testmod(importlib.import_module(f"karenina.studies.{name}")).failed == 0

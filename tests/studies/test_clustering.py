@@ -12,9 +12,9 @@ import torch
 from scipy.stats import spearmanr
 from sklearn.metrics import adjusted_rand_score
 
-from karenina.studies._clustering_results import correlations, verdict
-from karenina.studies._slots import foreground_ari, part_of, same_slots
-from karenina.studies.clustering import Plan, Study, plan_for
+from karenina.studies.clustering.results import correlations, verdict
+from karenina.studies.clustering.slots import foreground_ari, part_of, same_slots
+from karenina.studies.clustering.study import Plan, Study, plan_for
 from karenina.tasks.clustering import TrueTransition, random_actions, random_sprites, render_with_masks
 from karenina.training.checkpoint import read_tensors
 from karenina.training.clustering import train_transitions
@@ -78,8 +78,8 @@ import os, signal, sys
 import torch
 torch.set_num_threads(1)
 from pathlib import Path
-from karenina.studies.clustering import Study
-from karenina.studies.clustering import Plan
+from karenina.studies.clustering.study import Study
+from karenina.studies.clustering.study import Plan
 
 folder, plan, *moments = sys.argv[1:]
 for moment in moments:  # forked before torch has done any work, so that only one import is paid for

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from karenina.studies.folder import Folder
-from karenina.studies.parsing import parse
-from karenina.studies.plan import Point
-from karenina.studies.presets import PRESETS, SCALES, preset
+from karenina.studies.execution.folder import Folder
+from karenina.studies.plan.parsing import parse
+from karenina.studies.plan.plan import Point
+from karenina.studies.plan.presets import PRESETS, SCALES, preset
 
 TEXT = "data = 'blobs'\nseeds = 2\n[methods.beta_vae]\nbeta = [1, 4]\n"
 
@@ -183,3 +183,12 @@ def test_a_directory_takes_a_larger_plan_but_not_another(tmp_path):
     (tmp_path / "other" / "file").touch()
     with pytest.raises(ValueError, match="not empty and not a study"):
         Folder(tmp_path / "other").adopt(plan)
+
+
+def test_versions_of_udr_have_one_name_and_the_old_ones_are_understood():
+    names = ("udr_lasso", "udr_spearman", "udr_lasso_a2a", "udr_spearman_a2a")
+    text = "data = 'blobs'\nseeds = 2\n[methods.vae]\n[selection]\nudr = {}"
+    for given in (list(names), [name.removeprefix("udr_") for name in names]):
+        assert parse(text.format(given)).selection.udr == names
+    assert parse(text.format(["udr", "udr_a2a"])).selection.udr == ("udr_lasso", "udr_lasso_a2a")
+    assert parse(parse(text.format(["spearman"])).to_toml()).selection.udr == ("udr_spearman",)

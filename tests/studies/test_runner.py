@@ -20,20 +20,20 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from karenina.studies import results
-from karenina.studies import runner as runner_module
-from karenina.studies import task as task_module
-from karenina.studies._ray import _try_out
-from karenina.studies.folder import Folder, claim, exclusive, read_claim
-from karenina.studies.parsing import parse
-from karenina.studies.pool import Pool
-from karenina.studies.runner import find_plan, retry, run
-from karenina.studies.table import SCHEMA, damaged
-from karenina.studies.task import Outcome, execute
+from karenina import results
+from karenina.evaluation.data import load_cached
+from karenina.studies.execution import runner as runner_module
+from karenina.studies.execution import worker as task_module
+from karenina.studies.execution.folder import Folder, claim, exclusive, read_claim
+from karenina.studies.execution.ray import _try_out
+from karenina.studies.execution.runner import Pool, find_plan, retry, run
+from karenina.studies.execution.worker import Outcome, execute
+from karenina.studies.plan.parsing import parse
+from karenina.studies.results.table import SCHEMA, damaged
 
 RUN = (
-    "import sys; from pathlib import Path; from karenina.studies.runner import run; "
-    "from karenina.studies.parsing import parse; "
+    "import sys; from pathlib import Path; from karenina.studies.execution.runner import run; "
+    "from karenina.studies.plan.parsing import parse; "
     "run(parse(Path(sys.argv[1]).read_text(), check=False), sys.argv[2], workers=int(sys.argv[3]))"
 )
 
@@ -149,7 +149,7 @@ def test_other_evaluation_settings_need_scoring_only(finished, smoke, tmp_path):
 def test_scores_of_an_earlier_release_are_shown_with_a_warning_and_made_anew(finished, tmp_path, monkeypatch):
     out = shutil.copytree(finished, tmp_path / "study")
     before = results(out)
-    monkeypatch.setattr("karenina.studies.plan.NUMBERS", 3)
+    monkeypatch.setattr("karenina.studies.plan.plan.NUMBERS", 3)
     status = Folder(out).status()
     assert (len(status.done), status.stale) == (0, status.total)
     with pytest.warns(UserWarning, match="earlier release"):
@@ -200,7 +200,7 @@ def test_a_data_file_that_disappears_fails_its_models_and_no_others(smoke, tmp_p
     mine = [point for point in plan.points if point.data == str(file)]
     other = [point for point in plan.points if point.data == "blobs"]
     file.rename(tmp_path / "away.npz")
-    task_module.load_data.cache_clear()
+    load_cached.cache_clear()
     outcomes = [execute(str(folder.path), point, plan.evaluation, 60) for point in (mine[0], other[0])]
     assert [outcome.status for outcome in outcomes] == ["failed", "done"]
     assert "no data set and no file" in folder.reason(mine[0].hash)
@@ -297,7 +297,7 @@ def test_a_model_that_kills_its_worker_fails_after_two_tries(smoke, tmp_path, mo
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\nread line\nkill -9 $$\n")
     script.chmod(0o755)
-    monkeypatch.setattr("karenina.studies.pool.sys.executable", str(script))
+    monkeypatch.setattr("karenina.studies.execution.runner.sys.executable", str(script))
     with Pool(folder, smoke, 2) as pool:
         outcomes = list(pool.run(smoke.points[:3], 1.0))
     assert sorted(outcome.hash for outcome in outcomes) == sorted(point.hash for point in smoke.points[:3])

@@ -42,6 +42,11 @@ def refuse(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
         (["--set", "method=vae"], "give it as METHOD"),
         (["--set", "out=b"], "give it as --out"),
         (["--set", "progress=1"], "got 'progress=1'"),
+        (["--precision", "fp8"], "no precision 'fp8'; known: float32, tf32, bf16"),
+        (["--seeds", "2", "--seed", "3"], "--seeds trains several models: leave out --seed"),
+        (["--seeds", "2", "--compile"], "leave out --compile"),
+        (["--seeds", "0"], "seeds must be an integer, 1 or more"),
+        (["--seeds", "2", "--set", "beta=1,1"], "beta should have one value or several different ones"),
         (["--set", "=1"], "--set takes NAME=VALUE"),
         (["--set", "device=meta"], "no device 'meta'; known: auto, cpu, cuda, mps"),
         (["--set", "latents=10000000000"], "10000000000 latents"),
@@ -61,6 +66,21 @@ def test_train(refuse, words, message, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_several_seeds_and_strengths_at_once(tmp_path, monkeypatch, capsys):
+    words = ["train", "blobs", "beta_vae", "--seeds", "2", "--set", "beta=1,16", "--set", "latents=2", "--steps", "20"]
+    monkeypatch.setattr("sys.argv", ["karenina", *words, "--out", str(tmp_path)])
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    said = capsys.readouterr().out
+    assert "step 20/20 of 4 models, 0 of 4 done" in said
+    names = {f"beta_vae_beta={beta}_seed={seed}" for beta in (1, 16) for seed in (0, 1)}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert all(name in said for name in names)
+
+
 def test_train_without_a_gpu(refuse, tmp_path):
     words = ("train", "blobs", "vae", "--out", tmp_path / "a", "--set", "device=cuda")
     assert "no device 'cuda' on this machine" in refuse(*words)

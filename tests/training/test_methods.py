@@ -4,7 +4,6 @@ from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
-import torch
 from torch import Tensor, nn
 
 import karenina
@@ -22,7 +21,7 @@ def of_mine(batch, *, gamma: float = 10.0):
     return {"reconstruction": batch.reconstruction, "kl": batch.kl.sum(), "total_correlation": gamma * tc}
 
 
-def critic_loss(module: nn.Module, z: Tensor, other: Tensor, noise: torch.Generator) -> Tensor:
+def critic_loss(module: nn.Module, z: Tensor, other: Tensor) -> Tensor:
     return module(z).mean() - module(other).mean() + sum(weight.square().sum() for weight in module.parameters())
 
 
@@ -83,7 +82,7 @@ def plug_ins(monkeypatch):
 
 
 def test_plug_ins_are_known_by_name(plug_ins, tmp_path) -> None:
-    from karenina.studies.parsing import parse
+    from karenina.studies.plan.parsing import parse
 
     run = train("blobs", "sparse", strength=0.1, out=tmp_path, **SMALL)
     assert run.config.method == "sparse"

@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -243,11 +244,11 @@ def test_objective_of_ones_own(tmp_path: Path) -> None:
         train("blobs", lambda batch: batch.kl.sum(), **SMALL)
 
 
-def test_factor_vae_takes_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_factor_vae_takes_two_batches() -> None:
     """The shuffled codes come from a second batch, after the update of the autoencoder."""
-    from karenina.models import discriminator
     from karenina.training import METHODS, learners
     from karenina.training.config import make_config
+    from karenina.training.methods import DISCRIMINATOR
 
     data = load("blobs")
     settings = {"seed": 0, "network": "auto", "learning_rate": "auto", "init": "auto"}
@@ -258,7 +259,10 @@ def test_factor_vae_takes_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
         {**settings, **SMALL, "decoder": "bernoulli", "reconstruction_weight": 1.0, "trace": False},
     )
     noise = torch.Generator().manual_seed(0)
-    learner = learners.VAELearner(config, METHODS["factor_vae"], 100, noise, torch.device("cpu"))
+    shuffled: list[torch.Tensor] = []
+    spied = replace(DISCRIMINATOR, draw=lambda z, noise: shuffled.append(z) or z)
+    method = replace(METHODS["factor_vae"], beside=(spied,))
+    learner = learners.VAELearner(config, method, 100, noise, torch.device("cpu"))
     batches = [torch.rand(8, 1, 16, 16), torch.rand(8, 1, 16, 16)]
     encoded: list[torch.Tensor] = []
     real = learner.network.encode
@@ -269,8 +273,6 @@ def test_factor_vae_takes_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
         return mean, logvar - 50  # so that codes are means
 
     learner.network.encode = spy  # type: ignore[method-assign]
-    shuffled: list[torch.Tensor] = []
-    monkeypatch.setattr(discriminator, "permute_dims", lambda z, noise: shuffled.append(z) or z)
     supply = iter(batches)
     terms, _ = learner.update(lambda: next(supply), 0)
     assert all(torch.equal(x, y) for x, y in zip(encoded, batches, strict=True))

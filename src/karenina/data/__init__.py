@@ -119,8 +119,9 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
     name: one of `karenina data list`, or a path; options may follow a colon, as in "teapots:gap=exclude" or
     "faces:size=64,grey=true". data_dir: the folder with official files, by default the environment variable
     KARENINA_DATA; an official file wins over our renderer, and `.source` says which it is.
-    options: of the data set, such as gap="exclude" (teapots), painting=PATH (scream_dsprites), or for a path size=64,
-    grey=True, factors_csv=PATH (see karenina.data.own). They are part of the data set's `.name`.
+    options: of the data set, such as side=16 (smaller images, for every set), gap="exclude" (teapots), painting=PATH
+    (scream_dsprites), or for a path size=64, grey=True, factors_csv=PATH (see karenina.data.own). They are part of the
+    data set's `.name`.
 
     >>> data = load("blobs")
     >>> data.factor_names, data.factor_sizes, data.image_shape, len(data), data.source
@@ -135,11 +136,16 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
         if where and not Path(where).is_dir():
             raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
         loader = REGISTRY[text] if text in REGISTRY else _plug_in(text)
-        known = list(inspect.signature(loader).parameters)[1:]
+        known = [*list(inspect.signature(loader).parameters)[1:], "side"]
         for option in options:
             if option not in known:
-                raise ValueError(f"{text} has no option {option!r}; it has {', '.join(known) or 'none'}")
-        data = loader(Path(where) if where else None, **options)
+                raise ValueError(f"{text} has no option {option!r}; it has {', '.join(known)}")
+        own = {name: value for name, value in options.items() if name != "side"}
+        data = loader(Path(where) if where else None, **own)
+        if options.get("side") is not None:
+            from karenina.data.resized import with_side
+
+            data = with_side(data, options["side"])
         data.name = text
     elif Path(text).exists():
         from karenina.data.own import open_own

@@ -151,7 +151,7 @@ class CachedRows:
         return f"{os.path.basename(place)}-{hashlib.sha256(os.fsencode(place)).hexdigest()[:_MARK]}"
 
     def _open(self) -> Rows:
-        with _only_one(self.sources[0].parent):
+        with only_one(self.sources[0].parent):
             try:
                 if not _is_whole(self.path, self.shape):
                     self._write()
@@ -186,6 +186,12 @@ class CachedRows:
         return MemoryRows(gather(self.shape, self.blocks()))
 
 
+def cache_folder() -> Path:
+    """Where caches of data that have no place of their own are kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "karenina"
+
+
 def gather(shape: tuple[int, ...], blocks: Iterable[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     """Blocks put together in memory, without ever holding them twice."""
     array, start = np.empty(shape, np.uint8), 0
@@ -212,7 +218,7 @@ def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
 
 
 @contextlib.contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
+def only_one(folder: Path) -> Iterator[None]:
     """Hold a lock on a folder, so that of many workers one makes the cache and the others wait for it.
 
     The folder, because HDF5 puts locks of its own on the files.

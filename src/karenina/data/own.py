@@ -19,7 +19,7 @@ from PIL import Image
 
 from karenina.data._attributes import read_factors
 from karenina.data._reading import h5_blocks, h5_dataset, h5_small, npz_array, npz_small, open_h5, open_image
-from karenina.data._rows import MEMORY_LIMIT, CachedRows, MappedRows, MemoryRows, Rows, gather, h5_rows
+from karenina.data._rows import MEMORY_LIMIT, CachedRows, MappedRows, MemoryRows, Rows, cache_folder, gather, h5_rows
 from karenina.data.dataset import TableDataSet
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"}
@@ -183,7 +183,7 @@ def _image_rows(files: tuple[Path, ...], image_shape: tuple[int, int, int], load
     blocks = partial(_decoded, files, load)
     if math.prod(shape) <= MEMORY_LIMIT:
         return MemoryRows(gather(shape, blocks()))
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "karenina"
+    cache = cache_folder()
     tag = f"{_by(image_shape)}{f'-crop{_by(load.crop)}' if load.crop else ''}"
     return CachedRows(files, shape, blocks, otherwise=FileRows(files, load), folder=cache, tag=tag)
 

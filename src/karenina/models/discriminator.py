@@ -39,8 +39,3 @@ def permute_dims(z: Tensor, generator: torch.Generator) -> Tensor:
     """Shuffle each column of z (n, latents) on its own: a sample of prod_j q(z_j). Algorithm 1."""
     order = torch.rand(z.shape, generator=generator, device=z.device).argsort(0)
     return z.gather(0, order)
-
-
-def against_shuffled(module: Discriminator, z: Tensor, other: Tensor, noise: torch.Generator) -> Tensor:
-    """Kim & Mnih (2018), algorithm 2: tell z of the first batch from shuffled codes of a second one."""
-    return module.loss(z, permute_dims(other, noise))

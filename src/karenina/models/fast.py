@@ -87,7 +87,7 @@ class UpConv(nn.ConvTranspose2d):
         super().__init__(inputs, outputs, kernel_size=4, stride=2, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
-        if x.device.type != "cpu":
+        if x.device.type != "cpu" or x.dtype != self.weight.dtype or torch.is_autocast_enabled("cpu"):
             return super().forward(x)
         return _UpConv.apply(x, self.weight, self.bias)
 

@@ -207,6 +207,7 @@ NETWORKS: dict[str, Network] = {
     # Higgins et al. (2017), and as in disentanglement_lib: ReLU down, tanh up.
     "fc": Network(_dense((1200, 1200), (1200, 1200, 1200), nn.Tanh), None, "he", 1e-4, 1e-3),
     "mlp": Network(_dense((128, 128), (128, 128), _relu), None, "torch", 1e-3, 1e-3),
+    "mlp256": Network(_dense((256, 256), (256, 256), _relu), None, "torch", 1e-3, 1e-3),
     # No hidden layer: what PCA is.
     "linear": Network(_dense((), (), _relu), None, "torch", 1e-3, 1e-3),
 }

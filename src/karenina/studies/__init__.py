@@ -6,18 +6,17 @@ from typing import Any
 # Where each name lives. Loaded on first use: looking at a study's status needs neither torch nor pandas.
 _HOMES = {
     "ANALYSES": "analyses",
-    "PRESETS": "presets",
-    "Plan": "plan",
-    "Point": "plan",
-    "Status": "folder",
-    "analyse": "_analyse",
-    "find_plan": "runner",
-    "parse": "parsing",
-    "preset": "presets",
-    "results": "table",
-    "retry": "runner",
-    "run": "runner",
-    "status": "folder",
+    "PRESETS": "plan.presets",
+    "Plan": "plan.plan",
+    "Point": "plan.plan",
+    "Status": "execution.folder",
+    "analyse": "analyses",
+    "find_plan": "execution.runner",
+    "parse": "plan.parsing",
+    "preset": "plan.presets",
+    "retry": "execution.runner",
+    "run": "execution.runner",
+    "status": "execution.folder",
 }
 
 

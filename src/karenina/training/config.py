@@ -16,6 +16,8 @@ from karenina.models.objectives import DECODERS, Objective
 from karenina.training.methods import Method, find, names
 
 TRACE_LENGTH = 30
+# How matrix products are computed: see karenina.training.loop.at_precision.
+PRECISIONS = ("float32", "tf32", "bf16")
 
 _REQUIRED = inspect.Parameter.empty
 
@@ -45,6 +47,7 @@ class Config:
     reconstruction_weight: float
     trace: bool
     init: str = "torch"
+    precision: str = "float32"
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "image_shape": list(self.image_shape)}
@@ -72,7 +75,12 @@ class Config:
 
 def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings every method has, in range; a ValueError names the one that is not."""
-    for name, known in (("decoder", tuple(DECODERS)), ("network", tuple(NETWORKS)), ("init", INITS)):
+    for name, known in (
+        ("decoder", tuple(DECODERS)),
+        ("network", tuple(NETWORKS)),
+        ("init", INITS),
+        ("precision", PRECISIONS),
+    ):
         if values[name] not in known:
             raise ValueError(f"no {name} {shown(values[name])}; known: {', '.join(known)}")
     if not isinstance(values["trace"], bool):
@@ -92,7 +100,7 @@ def make_config(
 ) -> Config:
     """`settings`: the other arguments of `train`, with "auto" where the choice is ours."""
     name, described = find(method)
-    values = dict(settings)
+    values = {"precision": "float32", **settings}
     shape = data.image_shape
     if values["decoder"] not in ("bernoulli", described.fixed.get("decoder", values["decoder"])):
         raise ValueError(f"{name} has its own decoder ({described.fixed['decoder']}): leave decoder out")

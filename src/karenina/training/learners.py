@@ -55,9 +55,9 @@ class VAELearner:
 
     def update(self, draw: Draw, step: int) -> tuple[dict[str, Tensor], Tensor]:
         x = draw()
-        mean, logvar = self.network.encode(x)
+        mean, logvar = self.encode(x)
         z = self.sample(mean, logvar)
-        reconstruction = self.weight * self.distance(x, self.network.decode(z))
+        reconstruction = self.weight * self.distance(x, self.decode(z).float())
         kl = kl_per_latent(mean, logvar)
         batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, self.beside)
         terms = self.objective(batch, **self.parameters)
@@ -71,10 +71,17 @@ class VAELearner:
     def update_beside(self, companion: "Beside", z: Tensor, x: Tensor) -> Tensor:
         """One update of a module beside the network, from the codes of its update and those of a second batch x."""
         with torch.no_grad():
-            other = self.sample(*self.network.encode(x))
-        loss = companion.loss(self.beside[companion.name], z, other, self.noise)
+            other = self.sample(*self.encode(x))
+        loss = companion.loss(self.beside[companion.name], z, companion.draw(other, self.noise))
         minimise(loss, self.optimisers[companion.name], others=False)
         return loss
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, logvar = self.network.encode(x)
+        return mean.float(), logvar.float()  # whatever the layers computed in
+
+    def decode(self, z: Tensor) -> Tensor:
+        return self.network.decode(z)
 
     def sample(self, mean: Tensor, logvar: Tensor) -> Tensor:
         epsilon = torch.randn(mean.shape, generator=self.noise, device=mean.device)

@@ -1,7 +1,8 @@
 """The training loop, for every method that takes steps."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,7 +67,8 @@ def fit(
         state.trace.append(activations(learner, watched))
     started, first = time.perf_counter(), state.step
     while state.step < config.steps:
-        terms, kl = learner.update(draw, state.step)
+        with at_precision(config.precision, device):
+            terms, kl = learner.update(draw, state.step)
         add_to_row(state, terms, kl)
         state.step += 1
         if state.step % row_every == 0 or state.step == config.steps:
@@ -78,6 +80,26 @@ def fit(
         if watched is not None and state.step in moments:
             state.trace.append(activations(learner, watched))
         save()
+
+
+@contextmanager
+def at_precision(precision: str, device: torch.device) -> Iterator[None]:
+    """Compute matrix products and convolutions in this precision; weights, sums and losses stay float32.
+
+    tf32: on NVIDIA GPUs from Ampere on, elsewhere it is float32. bf16: by torch.autocast, on any device.
+    """
+    if precision == "bf16":
+        with torch.autocast(device.type, torch.bfloat16):
+            yield
+    elif precision == "tf32":
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)
+    else:
+        yield
 
 
 def to_tensor(images: NDArray[Any], device: torch.device) -> Tensor:
@@ -109,18 +131,21 @@ def close_row(state: State) -> None:
 
 def check(state: State, learner: Learner) -> None:
     """Stop when a term or a weight is no longer a number, or the loss is far beyond where it began."""
-    row = state.history[-1]
+    norms = torch.stack([parameter.detach().norm() for parameter in network_of(learner).parameters()])
+    reason = divergence(state.history[-1], state.first_loss, bool(torch.isfinite(norms).all()))
+    if reason:
+        raise TrainingDiverged(reason)
+
+
+def divergence(row: dict[str, float], first_loss: float, finite: bool) -> str | None:
+    """Why training has diverged by this row of the history, or None. finite: whether the weights are."""
+    advice = f"by step {row['step']:.0f}: try a smaller learning rate"
     for name, value in row.items():
         if not np.isfinite(value):
-            raise TrainingDiverged(f"{name} is {value} by step {state.step}: try a smaller learning rate")
-    if abs(row["loss"]) > 1e4 * max(abs(state.first_loss), 1.0):
-        raise TrainingDiverged(
-            f"the loss grew from {state.first_loss:.4g} to {row['loss']:.4g} by step {state.step}: "
-            "try a smaller learning rate"
-        )
-    norms = torch.stack([parameter.detach().norm() for parameter in network_of(learner).parameters()])
-    if not torch.isfinite(norms).all():
-        raise TrainingDiverged(f"weights are not finite by step {state.step}: try a smaller learning rate")
+            return f"{name} is {value} {advice}"
+    if abs(row["loss"]) > 1e4 * max(abs(first_loss), 1.0):
+        return f"the loss grew from {first_loss:.4g} to {row['loss']:.4g} {advice}"
+    return None if finite else f"weights are not finite {advice}"
 
 
 def trace_steps(steps: int) -> list[int]:

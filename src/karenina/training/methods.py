@@ -19,11 +19,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from karenina import _plugins
 from karenina.models import infogan, networks, objectives
-from karenina.models.discriminator import Discriminator, against_shuffled
+from karenina.models.discriminator import Discriminator, permute_dims
 from karenina.models.networks import Autoencoder
 from karenina.models.objectives import Objective
 from karenina.models.pca import fit_pca
@@ -34,18 +35,20 @@ from karenina.training.learners import InfoGANLearner, Learner, VAELearner
 class Beside:
     """A module that is trained beside the network, such as an adversary; the objective finds it in `batch.beside`.
 
-    name: its key there. make: (latents, **parameters) -> module. loss: (module, z, other, noise) -> what it minimises
-    after each update of the network, where z (n, latents) are the codes of that update, `other` the codes of a second
-    batch, and `noise` the run's generator. parameters: arguments of `make` and their defaults. betas: of its Adam. The
-    method's parameters are these, prefixed by the name, and NAME_learning_rate.
+    name: its key there. make: (latents, **parameters) -> module. loss: (module, z, other) -> what it minimises after
+    each update of the network, where z (n, latents) are the codes of that update and `other` the codes of a second
+    batch, of which `draw`: (other, generator) -> other makes something at random first, if that is needed. parameters:
+    arguments of `make` and their defaults. betas: of its Adam. The method's parameters are these, prefixed by the name,
+    and NAME_learning_rate.
     """
 
     name: str
     make: Callable[..., nn.Module]
-    loss: Callable[..., Tensor]
+    loss: Callable[[Any, Tensor, Tensor], Tensor]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     learning_rate: float = 1e-4
     betas: tuple[float, float] = (0.9, 0.999)
+    draw: Callable[[Tensor, torch.Generator], Tensor] = lambda other, _: other
 
     def defaults(self) -> dict[str, Any]:
         own = {f"{self.name}_{key}": value for key, value in self.parameters.items()}
@@ -89,7 +92,13 @@ class Method:
 
 # Kim & Mnih (2018), appendix A.
 DISCRIMINATOR = Beside(
-    "discriminator", Discriminator, against_shuffled, {"layers": 6, "units": 1000}, learning_rate=1e-4, betas=(0.5, 0.9)
+    "discriminator",
+    Discriminator,
+    Discriminator.loss,
+    {"layers": 6, "units": 1000},
+    learning_rate=1e-4,
+    betas=(0.5, 0.9),
+    draw=permute_dims,  # algorithm 2: codes of the first batch are told from shuffled codes of a second one
 )
 
 METHODS: dict[str, Method] = {

@@ -22,7 +22,7 @@ from karenina.models import fast
 from karenina.models.objectives import Objective
 from karenina.training.checkpoint import BadFile, load_checkpoint, save_checkpoint
 from karenina.training.config import Config, make_config, number, shown
-from karenina.training.learners import Learner, make_learner, network_of
+from karenina.training.learners import Learner, VAELearner, make_learner, network_of
 from karenina.training.loop import Progress, State, TrainingDiverged, fit, to_tensor
 from karenina.training.methods import Method, find
 from karenina.training.run import Run, check_images, make_network, open, read_about, shapes, write_about, write_run
@@ -49,6 +49,8 @@ def train(
     trace: bool = False,
     checkpoint_seconds: float = 60.0,
     device: str = "auto",
+    precision: str = "float32",
+    compile: bool = False,
     progress: Callable[[Progress], None] | None = None,
     **parameters: Any,
 ) -> Run:
@@ -70,6 +72,9 @@ def train(
     trace: record what the dynamics score needs: activations of the first decoder layer for 200 images at 30 moments.
     checkpoint_seconds: a run with `out` can lose this much work when killed. What it ends with is the same to the byte.
     A checkpoint that was damaged is noticed, and the run resumes from the one before it.
+    device: auto, cpu, cuda or mps. precision: float32, tf32 (NVIDIA GPUs) or bf16, of matrix products and convolutions.
+    compile: let torch.compile fuse the network's layers; starting takes a minute, and a C++ compiler. On a CPU nothing
+    is gained.
     progress: called with a Progress about 200 times or more.
 
     The same call again returns the finished run at once; what was "auto" stays what it was when the run began, also
@@ -88,6 +93,7 @@ def train(
         "decoder": decoder,
         "reconstruction_weight": reconstruction_weight,
         "trace": trace,
+        "precision": precision,
     }
     config = make_config(data, method, parameters, settings)
     described = find(method)[1]
@@ -97,7 +103,7 @@ def train(
     where = pick_device(device)
     check_memory(config, described)
     if out is None:
-        return _train(data, config, described, where, None, checkpoint_seconds, progress)
+        return train_config(data, config, described, where, None, checkpoint_seconds, progress, compile)
     if not os.fspath(out):
         raise ValueError("out is empty; expected the directory of the run")
     path = Path(out)
@@ -105,14 +111,14 @@ def train(
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise ValueError(f"{path} is not a directory, nor can it be made one: a file is in the way") from None
-    with _alone(path):
-        config = _as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
-        done = _look_back(path, config)
+    with alone(path):
+        config = as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
+        done = look_back(path, config)
         sweep(path)
-        return done or _train(data, config, described, where, path, checkpoint_seconds, progress)
+        return done or train_config(data, config, described, where, path, checkpoint_seconds, progress, compile)
 
 
-def _train(
+def train_config(
     data: DataSet,
     config: Config,
     method: Method,
@@ -120,7 +126,9 @@ def _train(
     path: Path | None,
     checkpoint_seconds: float,
     progress: Callable[[Progress], None] | None,
+    compile: bool = False,
 ) -> Run:
+    """The run of a checked config, from its checkpoint in `path` if there is one."""
     if method.fit is not None:
         images = data.sample(min(config.steps * config.batch, _MOST_IMAGES), np.random.default_rng(config.seed))[0]
         model = method.fit(to_tensor(images, torch.device("cpu")).numpy(), config.latents, config.seed)
@@ -132,6 +140,9 @@ def _train(
             learner, state = _resume(data, config, method, device, path)
             if path is not None:  # not before the model has been built: what fails to start leaves nothing behind
                 write_about(path, config, "running")
+            if compile and isinstance(learner, VAELearner):
+                learner.encode = torch.compile(learner.encode)  # type: ignore[method-assign]
+                learner.decode = torch.compile(learner.decode)  # type: ignore[method-assign]
             save = _saver(path, config, learner, state, checkpoint_seconds)
             try:
                 fit(learner, data, config, state, device, save, progress)
@@ -168,6 +179,11 @@ def _resume(
     return _start(data, config, method, device)
 
 
+def begun(path: Path | None) -> bool:
+    """Whether there is a checkpoint of a run by itself."""
+    return path is not None and any((path / name).exists() for name in (_CHECKPOINT, _OLDER))
+
+
 def _drop_checkpoints(path: Path) -> None:
     for name in (_CHECKPOINT, _OLDER):
         (path / name).unlink(missing_ok=True)
@@ -195,7 +211,7 @@ def _saver(path: Path | None, config: Config, learner: Learner, state: State, se
     return save
 
 
-def _as_begun(path: Path, config: Config, free: list[str]) -> Config:
+def as_begun(path: Path, config: Config, free: list[str]) -> Config:
     """The config of the run in `path` if it differs from ours in nothing but the settings that are `free`, or ours."""
     if not (path / "run.json").exists():
         return config
@@ -203,7 +219,7 @@ def _as_begun(path: Path, config: Config, free: list[str]) -> Config:
     return begun if begun == replace(config, **{name: getattr(begun, name) for name in free}) else config
 
 
-def _look_back(path: Path, config: Config) -> Run | None:
+def look_back(path: Path, config: Config) -> Run | None:
     """The run in `path` if it is finished, None if this one may begin or resume there; else a ValueError."""
     if not (path / "run.json").exists():
         others = sorted(entry.name for entry in set(path.iterdir()) - leftovers(path, "run.json"))
@@ -211,7 +227,7 @@ def _look_back(path: Path, config: Config) -> Run | None:
             raise ValueError(f"{path} is not empty and not a run: it holds {', '.join(others[:3])}")
         return None
     about = read_about(path)
-    if about["status"] == "running" and not any((path / name).exists() for name in (_CHECKPOINT, _OLDER)):
+    if about["status"] == "running" and not begun(path):
         return None  # it was stopped before there was anything to lose, whatever it was
     old, new = about["config"].to_json(), config.to_json()
     different = [f"{key} {old[key]!r} there, {new[key]!r} here" for key in new if old[key] != new[key]]
@@ -227,7 +243,7 @@ def _look_back(path: Path, config: Config) -> Run | None:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """Hold a lock on the directory; the system drops it if the process dies. Without locks (Windows) do nothing."""
     try:
         import fcntl

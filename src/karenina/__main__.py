@@ -1,0 +1,5 @@
+"""`python -m karenina` is `karenina`."""
+
+from karenina.cli import main
+
+main()

@@ -1,0 +1,60 @@
+"""The command line. Heavy imports happen inside commands, so that `karenina --help` answers at once."""
+
+import os
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+
+from karenina._version import __version__
+from karenina.cli import audit, data, rank, report, score, study, train
+
+app = typer.Typer(
+    name="karenina",
+    help="Train disentangled representations, measure them, and choose the best of many, with labels or without.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(data.data_app, name="data")
+app.add_typer(study.study_app, name="study")
+for command in (train.train, score.score, rank.rank, report.report, report.show, report.compare, report.demo):
+    app.command()(command)
+app.command()(audit.audit)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"karenina {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _say(message: Any, *args: Any, **kwargs: Any) -> None:
+    print(f"karenina: {message}", file=sys.stderr)
+
+
+def main() -> None:
+    """Run the command line. The user's own mistakes are one line and exit code 2, never a traceback."""
+    warnings.showwarning = _say  # one line, without the place in our code
+    # No Python that we start imports from the working directory: what lies there may be a stranger's.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
+    try:
+        app()
+    except (ValueError, OSError, MemoryError) as error:
+        if os.environ.get("KARENINA_DEBUG"):
+            raise
+        print(f"karenina: {str(error) or 'not enough memory'}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("karenina: interrupted", file=sys.stderr)
+        sys.exit(130)

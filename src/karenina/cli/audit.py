@@ -1,0 +1,97 @@
+"""The command `audit`. Registered by karenina.cli."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from karenina._console import plain_console
+from karenina.cli._common import console
+
+
+def audit(
+    metrics: Annotated[
+        list[str] | None, typer.Argument(help="Names of metrics; all but those with trees if none is given.")
+    ] = None,
+    mine: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="A metric of your own: function(codes, factors) -> number."),
+    ] = None,
+    protocol: Annotated[
+        list[str] | None,
+        typer.Option(help="ours, quantile (ours with bins of equal population), locatello, carbonneau; repeatable."),
+    ] = None,
+    experiment: Annotated[list[str] | None, typer.Option(help="Only this experiment; repeatable.")] = None,
+    seeds: Annotated[int, typer.Option(help="How often everything is drawn anew.")] = 10,
+    rows: Annotated[int, typer.Option(help="Rows of codes and factors.")] = 20_000,
+    full: Annotated[bool, typer.Option("--full", help="Also dci_forest and dci_boosted, on 5,000 rows.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: one for each core.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for scores, tables and curves; a stopped audit resumes there.")
+    ] = Path("audit"),
+) -> None:
+    """Put metrics, also your own, through experiments whose right answer is known.
+
+    Writes curves, Table 1 of Carbonneau et al. (2022) (codes that are modular but not compact) and its Table 2,
+    computed: every tick with its number and its rule.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from karenina.audit import run, write
+    from karenina.audit.pages import characteristics_text, table_1_text
+
+    words = list(dict.fromkeys(mine or []))
+    names = [word.partition(":")[2] or word for word in words]
+    own: dict[str, Any] = {
+        word if names.count(name) > 1 else name: word  # functions of one name in two modules
+        for word, name in zip(words, names)
+    }
+    columns = (TextColumn("audit"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=plain_console(file=sys.stderr), transient=True) as bar:
+        task = bar.add_task("audit", total=None)
+        try:
+            found = run(
+                metrics or None,
+                protocols=protocol or ["ours", "quantile"],
+                mine=own,
+                experiments=experiment,
+                seeds=seeds,
+                rows=rows,
+                trees=full,
+                workers=workers or os.cpu_count() or 1,
+                out=out,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+        except KeyboardInterrupt:
+            print("karenina: stopped; the same command resumes it", file=sys.stderr)
+            raise typer.Exit(130) from None
+    written = write(found, out)
+    screen, cases, answers = console(), table_1_text(found), characteristics_text(found, short=True)
+    answers = answers.loc[:, (answers != "–").any()]
+    for name in dict.fromkeys(key.protocol for key in found.keys):
+        if "redundancy" in found.about["experiments"]:
+            title = f"{name}: modular, not compact (Table 1 of Carbonneau et al., 2022)"
+            _print(screen, title, cases[cases.protocol == name].drop(columns="protocol"))
+        title = f"{name}: characteristics (Table 2, and failures)"
+        _print(screen, title, answers[answers.protocol == name].drop(columns="protocol"))
+    failed = found.failures()
+    for row in failed.drop_duplicates(["protocol", "metric", "note"]).itertuples():
+        screen.print(f"no score: {row.metric} in {row.experiment} at {row.value}: {row.note}", highlight=False)
+    print(f"The rules, and the number behind every tick: {written[0]}")
+    for path in written[1:]:
+        print(f"wrote {path}")
+
+
+def _print(screen: Any, title: str, frame: Any) -> None:
+    from rich.table import Table
+
+    table = Table(*map(str, frame.columns), title=title, box=None, pad_edge=False, header_style="bold")
+    table.title_justify = "left"
+    for line in frame.to_numpy():
+        table.add_row(*line)
+    screen.print(table)
+    screen.print()

@@ -1,0 +1,238 @@
+"""`karenina study`: plan, run, look at and analyse studies. Heavy imports happen inside the commands."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from karenina.cli._common import DataDir, console
+
+if TYPE_CHECKING:
+    from karenina.studies.execution.folder import Folder
+    from karenina.studies.plan.plan import Plan
+
+study_app = typer.Typer(help="Run the papers' studies or your own: kill, resume, share, analyse.", no_args_is_help=True)
+
+What = Annotated[str, typer.Argument(help="A preset (`karenina study presets`), a study file, or a study's directory.")]
+Directory = Annotated[Path, typer.Argument(help="The directory of a study.")]
+Scale = Annotated[str | None, typer.Option(help="Of a preset: smoke, laptop (default) or paper.")]
+Seeds = Annotated[int | None, typer.Option(min=1, help="This many seeds instead of the plan's.")]
+
+
+@study_app.command()
+def presets() -> None:
+    """The papers' studies and how many models each has at each scale."""
+    from rich.table import Table
+
+    from karenina.studies.plan.presets import PRESETS, SCALES, preset
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("preset", *SCALES, "at paper scale"):
+        table.add_column(heading, justify="right" if heading in SCALES else "left")
+    for name in PRESETS:
+        counts = [f"{len(preset(name, scale).points):,}" for scale in SCALES]
+        table.add_row(name, *counts, _grid(preset(name, "paper")))
+    console().print(table)
+
+
+@study_app.command()
+def plan(
+    what: What,
+    scale: Scale = None,
+    seeds: Seeds = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="For the estimate; default: one per core.")] = None,
+    toml: Annotated[bool, typer.Option("--toml", help="Print the plan as a study file, and nothing else.")] = False,
+    estimate: Annotated[bool, typer.Option(help="Measure a few steps to say how long it would take.")] = True,
+    data_dir: DataDir = None,
+) -> None:
+    """What a study would do: its models, the time it would take here and the disk it would need. Runs nothing."""
+    found = _find(what, scale, seeds, data_dir)
+    if toml:
+        print(found.to_toml(), end="")
+        return
+    print(f"{found.name}: {len(found.points):,} models")
+    print(_grid(found))
+    for method, parameters in found.methods:
+        print(
+            f"  {method}: " + (", ".join(f"{name} {_values(value)}" for name, value in parameters) or "no parameters")
+        )
+    print(f"  {_values(found.steps)} steps, batch {found.batch}, network {_values(found.network)}")
+    if estimate:
+        _print_estimate(found, workers or os.cpu_count() or 1)
+
+
+def _print_estimate(found: "Plan", workers: int) -> None:
+    from karenina.studies.execution.display import duration
+    from karenina.studies.plan.estimate import estimate, size
+
+    def progress(what: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r\033[Kmeasuring {what}", end="", file=sys.stderr, flush=True)
+
+    _one_thread()
+    cost = estimate(found, progress)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    total = cost.train_seconds + cost.score_seconds
+    each = f"{duration(total / len(found.points))} per model, {cost.score_seconds / total:.0%} of it scoring"
+    print(f"time on this machine: about {duration(cost.wall(workers))} with {workers} workers ({each})")
+    print(f"disk: about {size(cost.bytes)}")
+    for data, reason in cost.unknown.items():
+        print(f"{data} cannot be loaded here, its time is that of the others: {reason}")
+
+
+@study_app.command()
+def run(
+    what: What,
+    out: Annotated[Path | None, typer.Option(help="The study's directory; default: the name of the study.")] = None,
+    scale: Scale = None,
+    seeds: Seeds = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Models at a time; default: one per core.")] = None,
+    shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts, for job arrays.")] = None,
+    ray: Annotated[
+        str | None, typer.Option(help="Run on Ray: local, auto, HOST:PORT or ray://HOST:PORT (extra `ray`).")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Train and score all models of a study. Stop it at any time; the same command resumes it.
+
+    The exit code is 1 if models failed.
+    """
+    from karenina.studies.execution.folder import Folder
+    from karenina.studies.execution.runner import run as run_study
+
+    found, part = _find(what, scale, seeds, data_dir), _shard(shard)
+    if out is None:
+        out = Path(what) if Path(what).is_dir() else Path(Path(what).stem if scale is None else f"{what}-{scale}")
+    print(f"{found.name}: {len(found.points):,} models in {out}", flush=True)
+    try:
+        status = run_study(found, out, workers=workers, ray=ray, shard=part)
+    except KeyboardInterrupt:
+        print(f"stopped; the same command resumes it. `karenina study status {out}` says how far it is", flush=True)
+        raise
+    left = status.total - len(status.done) - len(status.failed)
+    if left:
+        print(f"this part is done; {left:,} models of the other parts are left")
+    else:
+        print(f"{len(status.done):,} models done; results in {out / 'results.parquet'}")
+    _print_failures(Folder(out), status.failed)
+    mine = status.plan.points if part is None else status.plan.points[part[0] - 1 :: part[1]]
+    if {point.hash for point in mine} & set(status.failed):
+        raise typer.Exit(1)
+
+
+@study_app.command()
+def status(
+    directory: Directory,
+    check: Annotated[
+        bool, typer.Option("--check", help="Also read every file of finished runs: is it intact?")
+    ] = False,
+) -> None:
+    """How far a study is, what is running and in which process, and what failed."""
+    from karenina.studies.execution.folder import Folder, read_claim
+
+    folder = Folder(directory)
+    found = folder.status()
+    print(f"{found.plan.name}: {found.total:,} models")
+    done, running, failed = len(found.done), len(found.running), len(found.failed)
+    print(f"{done:,} done, {running:,} running, {failed:,} failed, {found.waiting:,} to do")
+    if found.stale:
+        print(f"{found.stale:,} of these are trained and need to be scored anew: settings or numbers changed")
+    points = {point.hash: point for point in found.plan.points}
+    for claim in found.running[:32]:
+        print(f"  running: {points[claim.hash].label}: {claim.at}, {claim.who}")
+    if (other := read_claim(folder.path, ".together")) is not None:
+        print(f"  running: comparison of the models with one another, {other.who}")
+    _print_failures(folder, found.failed)
+    if check:
+        from karenina.studies.results.table import damaged
+
+        broken = damaged(folder)
+        for name, wrong in broken.items():
+            print(f"  damaged: {points[name].label}: {wrong}")
+        print(f"{len(broken):,} damaged" + ("; `karenina study retry --check` makes them anew" if broken else ""))
+
+
+def _print_failures(folder: "Folder", failed: tuple[str, ...]) -> None:
+    points = {point.hash: point for point in folder.plan().points} if failed else {}
+    for name in failed[:10]:
+        print(f"  failed: {points[name].label}: {folder.reason(name)}")
+    if len(failed) > 10:
+        print(f"  and {len(failed) - 10:,} more")
+    if failed:
+        print(f"`karenina study retry {folder.path}` lets them be tried again")
+
+
+@study_app.command()
+def retry(
+    directory: Directory,
+    check: Annotated[bool, typer.Option("--check", help="Also runs whose files were changed or damaged.")] = False,
+) -> None:
+    """Let failed models be run again, with the next `karenina study run`."""
+    from karenina.studies.execution.runner import retry as retry_study
+
+    points = retry_study(directory, check=check)
+    for point in points[:10]:
+        print(f"  {point.label}")
+    print(f"{len(points):,} models will be run again by `karenina study run {directory}`")
+
+
+@study_app.command()
+def analyse(
+    directory: Directory,
+    figures: Annotated[bool, typer.Option(help="Draw a figure for each analysis.")] = True,
+) -> None:
+    """The papers' tables and figures from a study's results, in DIRECTORY/analysis."""
+    from karenina.studies.analyses import analyse as analyse_study
+
+    found = analyse_study(directory, figures=figures)
+    for name, frame in found.items():
+        if isinstance(frame, str):
+            print(f"{name}: left out, {frame}")
+        else:
+            print(f"{name}: {len(frame):,} rows in {directory / 'analysis' / f'{name}.csv'}")
+    for name in ("udr_versions", "beats_random", "polarised"):
+        frame = found.get(name)
+        if frame is not None and not isinstance(frame, str):
+            print(f"\n{name}\n{frame.to_string(index=False, float_format='{:.2f}'.format)}")
+
+
+def _find(what: str, scale: str | None, seeds: int | None, data_dir: Path | None) -> "Plan":
+    from karenina.studies.execution.runner import find_plan
+
+    if data_dir is not None:
+        if not data_dir.is_dir():
+            raise ValueError(f"the data folder {str(data_dir)!r} does not exist (--data-dir or KARENINA_DATA)")
+        os.environ["KARENINA_DATA"] = str(data_dir.resolve())  # the workers find it there
+    found = find_plan(what, scale)
+    return found if seeds is None else found.with_seeds(seeds)
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    i, _, n = text.partition("/")
+    if not (i.isdigit() and n.isdigit()):
+        raise ValueError(f"a shard is i/n, such as 3/16; got {text!r}")
+    return int(i), int(n)
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _grid(found: "Plan") -> str:
+    strengths = len({point.setting for point in found.points})
+    settings = f"{strengths} settings of {', '.join(method for method, _ in found.methods)}"
+    latents = f" with {_values(found.latents)} latents"
+    return f"{_values(found.data)} x {settings}{latents} x {len(found.seeds)} seeds"
+
+
+def _values(values: Any) -> str:
+    if isinstance(values, tuple):
+        return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in values)
+    return str(values)

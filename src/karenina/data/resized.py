@@ -1,0 +1,134 @@
+"""Smaller images of any data set, "dsprites:side=16": each pixel is the mean of the block that it replaces."""
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karenina._files import atomic
+from karenina.data._rows import cache_folder, only_one
+from karenina.data.dataset import DataSet, TableDataSet
+from karenina.data.factors import FactorGrid
+
+# Data sets that have no more bytes than this when small are made once and kept.
+_MOST_BYTES = 1 << 29
+_ROWS = 4096  # at a time
+_FEW = 20_000  # images that are made before it is worth making all of them
+
+
+def with_side(data: DataSet, side: Any) -> DataSet:
+    """The data set with images of side x side pixels.
+
+    Parameters
+    ----------
+    data : with square images, whose side is a multiple of the new one.
+    side : pixels.
+
+    >>> from karenina.data import load
+    >>> with_side(load("dsprites"), 16).image_shape
+    (1, 16, 16)
+    """
+    c, height, width = data.image_shape
+    if isinstance(side, bool) or not isinstance(side, int) or side < 1 or height != width or height % side:
+        divisors = [str(s) for s in range(4, height) if height % s == 0]
+        raise ValueError(
+            f"{data.name} has images of {height}x{width} pixels; "
+            f"side can be {', '.join(divisors) or height}, got {side!r}"
+        )
+    if side == height:
+        return data
+    shape = (c, side, side)
+    smaller = Smaller(data, side)
+    if isinstance(data, TableDataSet):
+        return TableDataSet(
+            data.name, data.factor_names, data.table, shape, smaller.at, source=data.source, details=data.details
+        )
+    return DataSet(data.name, data.factors, shape, smaller, source=data.source, stochastic=data.stochastic)
+
+
+@dataclass
+class Smaller:
+    """Images (n, c, side, side) of factor rows, or of row numbers; from a cache where the whole set is small."""
+
+    data: DataSet
+    side: int
+    _kept: NDArray[np.uint8] | None = field(default=None, repr=False)
+    _made: int = 0
+
+    def __call__(self, rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
+        grid = self.data.factors
+        if self.data.stochastic or not isinstance(grid, FactorGrid) or len(grid) * self._bytes > _MOST_BYTES:
+            return shrink(self.data._render(rows, rng), self.side)
+        return self.at(grid.index_of_checked(rows))
+
+    def at(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
+        if self._kept is None and len(self.data) * self._bytes <= _MOST_BYTES:
+            self._kept = self._open()
+        if self._kept is not None:
+            return self._kept[index]
+        self._made += len(index)
+        return shrink(self.data.at(index), self.side)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}
+
+    @property
+    def _bytes(self) -> int:
+        return self.data.image_shape[0] * self.side**2
+
+    @cached_property
+    def path(self) -> Path:
+        """Where the small images are kept: named by what they are made of, so that other images have another file."""
+        images, factors = self.data.sample(64, np.random.default_rng(0))
+        mark = hashlib.sha256(images.tobytes() + factors.tobytes() + str(self.data.source).encode()).hexdigest()[:12]
+        return cache_folder() / f"{Path(self.data.name).name}-{mark}.side{self.side}.npy"
+
+    def _open(self) -> NDArray[np.uint8] | None:
+        """All images: those that were kept before, or made and kept now if many have been asked for."""
+        shape = (len(self.data), self.data.image_shape[0], self.side, self.side)
+        path = self.path
+        if (found := _read(path, shape)) is not None:
+            return found
+        if min(len(self.data), _FEW) > self._made:
+            return None
+        images = np.empty(shape, np.uint8)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with only_one(path.parent):  # of many workers one makes them, and the others wait
+                if (found := _read(path, shape)) is not None:
+                    return found
+                self._fill(images)
+                with atomic(path) as part, part.open("wb") as file:
+                    np.save(file, images)
+        except OSError:  # no place for them: they stay in memory
+            self._fill(images)
+        return images
+
+    def _fill(self, images: NDArray[np.uint8]) -> None:
+        for start in range(0, len(images), _ROWS):
+            rows = np.arange(start, min(start + _ROWS, len(images)))
+            images[rows] = shrink(self.data.at(rows), self.side)
+
+
+def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError):
+        return None
+    return np.asarray(found) if (found.shape, found.dtype) == (shape, np.uint8) else None
+
+
+def shrink(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """Images (n, c, h, h) -> (n, c, side, side), the mean of each block, rounded.
+
+    >>> shrink(np.array([[[[0, 255], [0, 0]]]], np.uint8), 1).ravel().tolist()
+    [64]
+    """
+    block = images.shape[2] // side
+    sums: Any = sum(images[:, :, i::block].astype(np.uint32) for i in range(block))
+    sums = sum(sums[..., i::block] for i in range(block))
+    return ((2 * sums + block**2) // (2 * block**2)).astype(np.uint8)

@@ -1,0 +1,1 @@
+"""Trained runs: their data set, their scores, and their ranking."""

@@ -1,0 +1,243 @@
+"""Rank trained runs, without labels: by agreement between models (UDR), by training dynamics, or by a score of each."""
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karenina._active import ACTIVE_KL
+from karenina._files import atomic
+from karenina.evaluation.data import Data, data_of
+from karenina.evaluation.scoring import Evaluation, evaluate
+from karenina.evaluation.udr_versions import UDR_VERSIONS, compute_udr, full_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from karenina.training import Run
+    from karenina.training.config import Config
+
+# Scores of one model; those after a minus sign are better when small.
+SINGLE = {
+    "elbo": "elbo",
+    "reconstruction": "-reconstruction",
+    "kl": "-kl",
+    "total_correlation": "-total_correlation_sampled",
+    "mutual_information": "-mutual_information_mean",
+    "active_units": "informative_latents",
+}
+CRITERIA = (*UDR_VERSIONS, "dynamics", "orthogonality", "support", *SINGLE)
+
+
+@dataclass(frozen=True, eq=False)
+class RunRanking:
+    """Runs from best to worst by a selection criterion.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        rank, run, setting, seed, score, low, high, informative (latents whose KL is above `kl_threshold` nats).
+    by : str
+        The criterion.
+    runs : tuple of Run
+        In the order of the frame.
+    best_per_informative : dict
+        Number of informative latents -> the best run that has it, since UDR does not reward finding more factors.
+    pairs : tuple
+        For UDR, the most and the least similar pair of runs, each with its similarity matrix.
+    """
+
+    frame: "pd.DataFrame"
+    by: str
+    kl_threshold: float
+    runs: "tuple[Run, ...]"
+    best_per_informative: dict[int, str]
+    pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
+
+    @property
+    def best(self) -> "Run":
+        """The run with the highest score."""
+        if not np.isfinite(self.frame["score"].iloc[0]):
+            raise ValueError(f"no run has a score by {self.by}, so none is best")
+        return self.runs[0]
+
+
+def setting_of(config: "Config") -> str:
+    """What a run shares with the runs that differ from it in data set and seed alone, as a short hash."""
+    shared = {name: value for name, value in config.to_json().items() if name not in ("seed", "data", "images")}
+    return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _describe(config: "Config") -> str:
+    parameters = " ".join(f"{name}={value}" for name, value in config.parameters.items())
+    return f"{config.method} {parameters} {config.network} {config.latents} latents {config.steps} steps"
+
+
+def rank(
+    runs: "Sequence[Run | str | os.PathLike[str]]",
+    by: str = "udr",
+    *,
+    rows: int = 5_000,
+    seed: int = 0,
+    kl_threshold: float = ACTIVE_KL,
+    data: Data | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> RunRanking:
+    """Rank runs of one data set without labels.
+
+    Parameters
+    ----------
+    runs : sequence of Run or path
+    by : str
+        One of `CRITERIA`; higher scores are better in all of them. "udr" (short for "udr_lasso") and "udr_spearman"
+        compare runs that differ by their seed alone: to choose a setting. "udr_a2a" (for "udr_lasso_a2a") and
+        "udr_spearman_a2a" compare all runs: to choose a run.
+    rows : int
+        Images that every run encodes.
+    seed : int
+        Decides which images.
+    kl_threshold : float
+        A latent is informative above this KL, in nats.
+    data : DataSet, path or array (n, c, h, w), optional
+        What the runs were trained on, if that is your own.
+    data_dir : path, optional
+        The folder with official files.
+
+    Returns
+    -------
+    RunRanking
+        `.best` is a run, `.frame` the table.
+
+    >>> import karenina
+    >>> runs = [karenina.train("blobs", beta=1, latents=2, steps=5, seed=seed) for seed in (0, 1)]
+    >>> rank(runs, by="elbo", rows=50).best in runs
+    True
+    """
+    import pandas as pd
+
+    by = full_name(by)
+    if by not in CRITERIA:
+        raise ValueError(f"cannot rank by {by!r}; choose one of {', '.join(('udr', 'udr_a2a', *CRITERIA))}")
+    opened, names = _open_all(runs)
+    found_data = data_of(opened[0], data, data_dir)
+    settings = [setting_of(run.config) for run in opened]
+    evaluations = [evaluate(run, found_data, metrics=(), rows=rows, seed=seed) for run in opened]
+    informative = np.array([int((e.kl > kl_threshold).sum()) for e in evaluations])
+    interval = np.full((len(opened), 2), np.nan)
+    pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
+    if by in UDR_VERSIONS:
+        codes, kl = [e.codes for e in evaluations], [e.kl for e in evaluations]
+        found = compute_udr(by, codes, kl, settings, kl_threshold=kl_threshold, seed=seed, matrices=True)
+        scores, interval = found.scores, found.interval
+        pairs = _extreme_pairs(found, names)
+    elif by == "dynamics":
+        scores = _dynamics(opened, names, settings, seed)
+    elif by in ("orthogonality", "support"):
+        scores = np.array([_single(by, run, e, kl_threshold) for run, e in zip(opened, evaluations)])
+    else:
+        name = SINGLE[by].lstrip("-")
+        sign = -1 if SINGLE[by].startswith("-") else 1
+        scores = np.array([sign * e.label_free[name] for e in evaluations])
+    table = pd.DataFrame(
+        {
+            "run": names,
+            "setting": [_describe(run.config) for run in opened],
+            "seed": [run.config.seed for run in opened],
+            "score": scores,
+            "low": interval[:, 0],
+            "high": interval[:, 1],
+            "informative": informative,
+        }
+    )
+    table = table.sort_values("score", ascending=False, kind="stable", na_position="last")
+    ordered = tuple(opened[i] for i in table.index)
+    table = table.reset_index(drop=True)
+    table.insert(0, "rank", np.arange(1, len(table) + 1))
+    best: dict[int, str] = {}
+    for row in table.itertuples():
+        if row.informative > 0 and np.isfinite(row.score):
+            best.setdefault(int(row.informative), str(row.run))
+    return RunRanking(table, by, kl_threshold, ordered, dict(sorted(best.items())), pairs)
+
+
+def _open_all(runs: "Sequence[Run | str | os.PathLike[str]]") -> "tuple[list[Run], list[str]]":
+    from karenina.training import open as open_run
+
+    opened: list[Run] = []
+    names: list[str] = []
+    seen: dict[str, str] = {}
+    for i, given in enumerate(runs):
+        run = open_run(given) if isinstance(given, (str, os.PathLike)) else given
+        name = str(given) if isinstance(given, (str, os.PathLike)) else str(run.path or f"run {i}")
+        key = json.dumps(run.config.to_json(), sort_keys=True)
+        if key in seen:
+            warnings.warn(f"{name} is the same run as {seen[key]}; counted once", stacklevel=3)
+            continue
+        seen[key] = name
+        opened.append(run)
+        names.append(name)
+    if not opened:
+        raise ValueError("no runs to rank")
+    for run, name in zip(opened, names):
+        if (run.config.data, run.config.images) != (opened[0].config.data, opened[0].config.images):
+            raise ValueError(
+                f"{names[0]} was trained on {opened[0].config.data} and {name} on {run.config.data}"
+                f"{' (other images)' if run.config.data == opened[0].config.data else ''}: rank runs of one data set"
+            )
+    return opened, names
+
+
+def _extreme_pairs(found: Any, names: list[str]) -> tuple[tuple[str, str, NDArray[np.float64]], ...]:
+    """The most and the least similar pair with their similarity matrices: Duan et al. (2020), figure 5."""
+    if not found.matrices:
+        return ()
+    values = {pair: found.pairwise[pair] for pair in found.matrices}
+    chosen = (max(values, key=values.__getitem__), min(values, key=values.__getitem__))
+    return tuple((names[i], names[j], found.matrices[i, j]) for i, j in chosen)
+
+
+def _dynamics(opened: "list[Run]", names: list[str], settings: list[str], seed: int) -> NDArray[np.float64]:
+    from karenina.selection import dynamics
+
+    without = [name for run, name in zip(opened, names) if run.trace is None]
+    if without:
+        raise ValueError(f"{without[0]} has no trace; train with --set trace=true to rank by dynamics")
+    found = dynamics([run.trace for run in opened if run.trace is not None], settings, seed=seed)
+    by_group = dict(zip(found.groups, found.scores))
+    return np.array([by_group[setting] for setting in settings])
+
+
+def _single(by: str, run: "Run", evaluation: Evaluation, kl_threshold: float) -> float:
+    from karenina.selection import factorised_support, orthogonality
+    from karenina.training.jacobian import decoder_jacobian
+
+    active = evaluation.kl > kl_threshold
+    if not active.any():
+        return float("nan")
+    if by == "support":
+        return -float(factorised_support(evaluation.codes[:, active]))
+    return float(orthogonality(decoder_jacobian(run, evaluation.codes[:64])[:, :, active]))
+
+
+def plot_pairs(ranking: RunRanking, path: str | os.PathLike[str]) -> None:
+    """Draw the similarity matrices of the best and the worst pair."""
+    from karenina._figures import Figure
+
+    if not ranking.pairs:
+        raise ValueError(f"ranking by {ranking.by} compares no pairs, so there are no similarity matrices to draw")
+    figure = Figure(figsize=(9, 4.6), dpi=110, layout="constrained")
+    for axis, (first, second, matrix), label in zip(figure.subplots(1, 2), ranking.pairs, ("most", "least")):
+        shown = axis.imshow(matrix, cmap="viridis", vmin=0, vmax=max(1.0, float(matrix.max())))
+        axis.set_title(f"{label} similar pair", fontsize=10)
+        axis.set_xlabel(f"latent of {Path(second).name}", fontsize=8)
+        axis.set_ylabel(f"latent of {Path(first).name}", fontsize=8)
+        figure.colorbar(shown, ax=axis, shrink=0.8)
+    with atomic(path) as part:
+        figure.savefig(part)

@@ -1,0 +1,62 @@
+"""The four versions of UDR, each with one name. Light to import: a look at a study needs no numpy."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from karenina._active import ACTIVE_KL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karenina.selection import Ranking
+
+UDR_VERSIONS = ("udr_lasso", "udr_spearman", "udr_lasso_a2a", "udr_spearman_a2a")
+_SHORT = {"udr": "udr_lasso", "udr_a2a": "udr_lasso_a2a"}
+
+
+def full_name(name: str) -> str:
+    """The name of a version, or of anything else, from its short form or with hyphens.
+
+    >>> full_name("udr-a2a"), full_name("elbo")
+    ('udr_lasso_a2a', 'elbo')
+    """
+    name = name.replace("-", "_")
+    return _SHORT.get(name, name)
+
+
+def has_partners(version: str, settings: Sequence[str]) -> bool:
+    """Whether UDR can compare models of these settings: two of one setting, or (a2a) any two."""
+    return len(settings) > 1 and (version.endswith("a2a") or len(set(settings)) < len(settings))
+
+
+def compute_udr(
+    version: str,
+    codes: "Sequence[NDArray[Any]]",
+    kl: "Sequence[NDArray[Any]]",
+    settings: Sequence[str],
+    *,
+    partners: int = 50,
+    spearman_rows: int = 1000,
+    kl_threshold: float = ACTIVE_KL,
+    **options: Any,
+) -> "Ranking":
+    """One of UDR_VERSIONS of the models of a data set: the same for tables, `rank` and pages.
+
+    Partners of a model are the other models of its setting or, "a2a", all other models of the data set, whatever their
+    method; at most `partners` of them. Duan et al. (2020), section 4 and A.7. The Spearman versions use the first
+    `spearman_rows` rows of codes, the lasso versions all.
+    """
+    from karenina.selection import udr
+
+    lasso = "lasso" in version
+    return udr(
+        codes,
+        kl,
+        settings,
+        similarity="lasso" if lasso else "spearman",
+        all_to_all=version.endswith("a2a"),
+        partners=partners,
+        n=None if lasso else min(spearman_rows, len(codes[0])),
+        kl_threshold=kl_threshold,
+        **options,
+    )

@@ -1,0 +1,187 @@
+"""The choice of a model: which to pick without labels, how sure that is, and whether labels agree."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karenina._active import near_threshold
+from karenina.numerics.medians import least_for_interval
+from karenina.numerics.resampling import spearman
+from karenina.pages.contents import Contents
+
+# The scores against which a choice is checked, where the models have them: one of each family of the literature.
+_DCI = tuple(f"dci_{model} disentanglement" for model in ("boosted", "forest", "lasso"))
+CHECKS = ("mig", *_DCI, "z_min_variance", "sap")
+MOST_CHECKS = 4
+# What a reader of a study without labels asks for first, after the ranking.
+LABEL_FREE = ("reconstruction", "kl", "informative_latents")
+_LEAST = least_for_interval()
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The best model with this many informative latents. rank: among all models of its data set."""
+
+    run: str
+    label: str
+    informative: int
+    score: float
+    low: float
+    high: float
+    rank: int
+    checks: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """For one data set. picks: one per number of informative latents. checks: names of supervised scores.
+
+    best: the model with the highest score. sure, labels: what to think of it, in sentences with this study's numbers.
+    """
+
+    data: str
+    models: int
+    headline: str
+    best: str
+    picks: tuple[Pick, ...]
+    checks: tuple[str, ...]
+    sure: str
+    labels: str
+
+
+def choices(contents: Contents) -> list[Choice]:
+    """The choice for each data set."""
+    return [_choose(contents, str(data[0]), rows) for data, rows in contents.scores.groups("data")]
+
+
+def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:
+    supervised = contents.scores.values[rows][:, contents.scores.columns(supervised=True)]
+    labelled = bool(np.isfinite(supervised).any())  # on this data set; another may have labels
+    checks = check_scores(contents) if labelled else ()
+    by = contents.ranked_by
+    values = contents.score(by)[rows] if by else np.full(len(rows), np.nan)
+    known = np.isfinite(values)
+    if not known.any():
+        return _without_ranking(contents, data, rows, labelled)
+    order = np.argsort(-np.where(known, values, -np.inf), kind="stable")
+    order = order[known[order]]
+    picks = _picks(contents, rows, values, order, checks)
+    best = contents.about.iloc[rows[order[0]]]
+    chosen = next(pick for pick in picks if pick.run == best["run"])
+    latents = f"{chosen.informative} of its {best['latents']} latents are informative"
+    headline = f"Pick {chosen.label}: UDR {chosen.score:.2f}, the highest of {len(order)} models; {latents}."
+    sure = _how_sure(contents, rows, values, order, chosen)
+    agree = _labels(contents, rows, values, int(order[0]), checks) if labelled else NO_LABELS
+    return Choice(data, len(rows), headline, str(best["run"]), picks, checks, sure, agree)
+
+
+NO_LABELS = "There are no labels, so nothing here checks the choice: look at the traversals."
+
+
+def check_scores(contents: Contents) -> tuple[str, ...]:
+    present = {contents.scores.names[j] for j in contents.scores.columns(supervised=True)}
+    found = [name for name in CHECKS if name in present]
+    dci = [name for name in found if name.startswith("dci")]
+    found = [name for name in found if name not in dci[1:]]
+    found += [contents.scores.names[j] for j in contents.scores.columns(supervised=True)][: MOST_CHECKS - len(found)]
+    return tuple(dict.fromkeys(found))[:MOST_CHECKS]
+
+
+def _picks(
+    contents: Contents,
+    rows: NDArray[np.int64],
+    values: NDArray[np.float64],
+    order: NDArray[np.int64],
+    checks: tuple[str, ...],
+) -> tuple[Pick, ...]:
+    informative = contents.informative[rows]
+    found: dict[int, Pick] = {}
+    for rank, i in enumerate(order, start=1):
+        about = contents.about.iloc[rows[i]]
+        low, high, _ = contents.intervals.get(about["run"], (np.nan, np.nan, 0))
+        if informative[i] not in found:
+            scores = tuple(float(contents.score(name)[rows[i]]) for name in checks)
+            names = (str(about["run"]), str(about["label"]))
+            found[informative[i]] = Pick(*names, int(informative[i]), float(values[i]), low, high, rank, scores)
+    return tuple(found[count] for count in sorted(found))
+
+
+def _how_sure(
+    contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], order: NDArray[np.int64], chosen: Pick
+) -> str:
+    runs = contents.about["run"].to_numpy()[rows]
+    partners = contents.intervals.get(chosen.run, (np.nan, np.nan, 0))[2]
+    a2a = (contents.ranked_by or "").endswith("a2a")
+    compared = f"{partners} other {'model' if a2a else 'seed'}{'' if partners == 1 else 's'}"
+    compared += "" if a2a else " of its setting"
+    sentences = []
+    if np.isfinite(chosen.low):
+        reach = sum(contents.intervals.get(str(runs[i]), (0, -np.inf, 0))[1] >= chosen.low for i in order[1:])
+        sentences.append(
+            f"Compared with {compared}, its UDR lies in [{chosen.low:.2f}, {chosen.high:.2f}] (95 %); "
+            f"the intervals of {reach} of the other {len(order) - 1} models reach into it."
+        )
+    elif partners:
+        sentences.append(f"It was compared with {compared}; an interval that covers in 95 % needs {_LEAST}.")
+    near = near_threshold((contents.codes(str(run))[1] for run in runs), contents.kl_threshold)
+    sentences += [f"{near}."] if near else []
+    share = _explained(values[order], contents.about["setting"].to_numpy()[rows][order])
+    if np.isfinite(share):
+        sentences.append(
+            f"{100 * share:.0f} % of the variance of UDR lies between settings rather than between seeds: "
+            f"trust it {'to choose a setting more than a seed' if share > 0.5 else 'for single models with care'}."
+        )
+    sentences.append("UDR does not reward finding more factors, hence one pick for each number of informative latents.")
+    return " ".join(sentences)
+
+
+def _explained(values: NDArray[np.float64], groups: NDArray[np.object_]) -> float:
+    """Share of the variance between groups; NaN where that says nothing."""
+    labels, counts = np.unique(groups.astype(str), return_counts=True)
+    total = ((values - values.mean()) ** 2).sum()
+    if len(labels) < 2 or counts.max() < 2 or total == 0:
+        return float("nan")
+    within = sum(((values[groups == g] - values[groups == g].mean()) ** 2).sum() for g in labels)
+    return float(1 - within / total)
+
+
+def _labels(
+    contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], best: int, checks: tuple[str, ...]
+) -> str:
+    table = np.column_stack([values, *(contents.score(name)[rows] for name in checks)])
+    if np.isfinite(table).all(axis=1).sum() < 4:
+        return "There are labels, but fewer than four models to compare: too few for a correlation."
+    found, low, high = (matrix[0, 1:] for matrix in spearman(table))
+    agree = [name for name, bound in zip(checks, low) if bound > 0]
+    against = [name for name, bound in zip(checks, high) if bound < 0]
+    open_ = [name for name in checks if name not in agree and name not in against]
+    parts = [f"{verb} ({', '.join(names)})" for verb, names in (("agree", agree), ("disagree", against)) if names]
+    parts += [f"leave it open ({', '.join(open_)})"] if open_ else []
+    numbers = "; ".join(f"{n} {c:.2f} [{a:.2f}, {b:.2f}]" for n, c, a, b in zip(checks, found, low, high))
+    first = table[:, 1]
+    place = int((first > first[best]).sum()) + 1
+    return (
+        f"Labels {' and '.join(parts)}. Rank correlation of UDR with them: {numbers}. "
+        f"The pick has {checks[0]} {first[best]:.2f}, number {place} of {np.isfinite(first).sum()}; "
+        f"the mean is {np.nanmean(first):.2f} and the best {np.nanmax(first):.2f}."
+    )
+
+
+def _without_ranking(contents: Contents, data: str, rows: NDArray[np.int64], labelled: bool) -> Choice:
+    why = "UDR compares models that differ by their seed alone, and no two of these do"
+    if len(rows) == 1:
+        why = "there is one model, and UDR compares models with one another"
+    elif contents.study is not None and contents.ranked_by is None:
+        why = "UDR is computed when all models of a study are there, for settings of two or more seeds"
+    headline = f"No choice without labels: {why}."
+    best, labels = str(contents.about.iloc[rows[0]]["run"]), NO_LABELS
+    checks = check_scores(contents)
+    if labelled:
+        values = contents.score(checks[0])[rows]
+        if np.isfinite(values).any():
+            i = int(np.nanargmax(values))
+            best, label = (str(contents.about.iloc[rows[i]][name]) for name in ("run", "label"))
+            labels = f"By labels, {label} has {checks[0]} {values[i]:.2f}"
+            labels += f", the highest of {len(rows)} models." if len(rows) > 1 else "."
+    return Choice(data, len(rows), headline, best, (), checks, "", labels)

@@ -1,0 +1,220 @@
+"""Two models side by side, their latents matched: the page of `karenina compare`."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from karenina._active import ACTIVE_KL
+from karenina._figures import Figure
+from karenina.evaluation.data import Data, data_of
+from karenina.pages.figures import Section, keep
+from karenina.pages.model import SHOWN, decoder_size, export_decoder, mosaic
+from karenina.pages.page import render, save, versions
+from karenina.studies.plan.plan import shown
+from karenina.training.pictures import prior_span
+
+if TYPE_CHECKING:
+    from karenina.training import Run
+
+ROWS = 5000
+STEPS = 7
+
+
+def match(similarity: NDArray[np.floating]) -> list[tuple[int, int]]:
+    """Pairs (row, column) with the largest sum of similarities, each row and column at most once (Hungarian method).
+
+    >>> match(np.array([[0.1, 0.9], [0.8, 0.2]]))
+    [(0, 1), (1, 0)]
+    """
+    rows, columns = linear_sum_assignment(similarity, maximize=True)
+    return [(int(a), int(b)) for a, b in zip(rows, columns)]
+
+
+def compare(
+    first: "Run | str | os.PathLike[str]",
+    second: "Run | str | os.PathLike[str]",
+    out: str | os.PathLike[str] | None = None,
+    *,
+    kl_threshold: float = ACTIVE_KL,
+    data: Data | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> Path:
+    """Write a page with two runs of one data set side by side.
+
+    Every latent of one is matched with one of the other: similarities as UDR computes them, in both directions. A
+    matched pair moves together on the page's sliders.
+
+    Parameters
+    ----------
+    first, second : Run or path
+    out : path, optional
+        Folder for the page; by default `comparison`.
+    kl_threshold : float
+        A latent is informative above this KL, in nats.
+    data : DataSet, path or array (n, c, h, w), optional
+        What they were trained on, if that is your own.
+    data_dir : path, optional
+        The folder with official files.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    >>> import karenina
+    >>> runs = [karenina.train("blobs", latents=2, steps=1, seed=seed) for seed in (0, 1)]
+    >>> compare(*runs).as_posix()
+    'comparison/index.html'
+    """
+    from karenina.training import open as open_run
+
+    runs = [open_run(run) if isinstance(run, str | os.PathLike) else run for run in (first, second)]
+    a, b = (run.config for run in runs)
+    if (a.data, a.images) != (b.data, b.images):
+        raise ValueError(f"one run was trained on {a.data}, the other on {b.data}: compare runs of one data set")
+    images, _ = data_of(runs[0], data, data_dir).sample(ROWS, np.random.default_rng(0))
+    encoded = [run.encode(images) for run in runs]
+    codes = [mean for mean, _ in encoded]
+    kl = [0.5 * (m.astype(float) ** 2 + np.exp(v.astype(float)) - v - 1).mean(axis=0) for m, v in encoded]
+    similarity = mutual_similarity(codes, [values > kl_threshold for values in kl])
+    rows = _rows(similarity, codes, kl, kl_threshold)
+    labels = [f"{letter}: {_label(run)}" for letter, run in zip("AB", runs)]
+    starts = [[[round(float(v), 3) for v in c[i]] for c in codes] for i in range(SHOWN)]
+    folder = Path(out) if out is not None else Path("comparison")
+    figures = [
+        keep(_heat(similarity, labels), folder / "figures", "similarity", "Similarity of latents", _shares(rows)),
+        keep(
+            _traversals(runs, codes, rows, labels),
+            folder / "figures",
+            "traversals",
+            "Traversals of matched latents",
+            _ranges(runs),
+        ),
+    ]
+    room = sum(decoder_size(run) for run in runs) < 15_000_000
+    exported = [export_decoder(run) if room else None for run in runs]
+    two = {
+        letter: {"label": label, "decoder": one, "span": prior_span(run), "reach": prior_span(run, 3.0)}
+        for letter, label, one, run in zip("ab", labels, exported, runs)
+    }
+    paths = " ".join(shlex.quote(os.path.relpath(run.path)) if run.path else "RUN" for run in runs)
+    page = render(
+        {
+            "title": "Two models side by side",
+            "subtitle": "; ".join(labels),
+            "sections": [("compare", "Latents matched"), ("pictures", "Pictures"), ("how", "How it was made")],
+            "has_comparison": True,
+            "comparison": {"rows": rows, "sentences": _sentences(rows)},
+            "figure_sections": [Section("pictures", "Pictures", "", tuple(figures))],
+            "how": (f"Both models encoded the same {ROWS:,} images of {a.data}.",),
+            "commands": (f"karenina compare {paths}",),
+            "versions": versions(),
+            "data": {"compare": {**two, "rows": rows, "starts": starts}},
+        }
+    )
+    return save(folder, page)
+
+
+def _ranges(runs: Any) -> str:
+    a, b = (f"{prior_span(run):g}" for run in runs)
+    return (
+        f"A above B in each pair of rows; the latent of A goes from -{a} to {a}, that of B from -{b} to {b}, or back "
+        "where their signs differ."
+    )
+
+
+def mutual_similarity(codes: list[NDArray[np.float32]], active: list[NDArray[np.bool_]]) -> NDArray[np.float64]:
+    """Mean of the similarity of A's latents to B's and of B's to A's: (L_A, L_B); 0 for latents that are not active."""
+    from karenina.selection import similarity_matrix
+
+    found = np.zeros((len(active[0]), len(active[1])))
+    if active[0].any() and active[1].any():
+        a, b = (mean[:, kept] for mean, kept in zip(codes, active))
+        found[np.ix_(*active)] = 0.5 * (similarity_matrix(a, b) + similarity_matrix(b, a).T)
+    return found
+
+
+def _rows(
+    similarity: NDArray[np.float64], codes: list[NDArray[np.float32]], kl: list[NDArray[np.float64]], threshold: float
+) -> list[dict[str, Any]]:
+    """One row per matched pair, the most similar first; pairs of uninformative latents last."""
+    # Inactive latents must not take the partners of active ones: they are matched among what is left.
+    active = np.outer(kl[0] > threshold, kl[1] > threshold)
+    found = []
+    for a, b in match(similarity + (1 + similarity.max()) * active):
+        x, y = codes[0][:, a], codes[1][:, b]
+        varies = np.ptp(x) > 0 and np.ptp(y) > 0
+        correlation = float(np.corrcoef(x, y)[0, 1]) if varies else 0.0
+        found.append(
+            {
+                "a": a,
+                "b": b,
+                "similarity": float(similarity[a, b]),
+                "correlation": correlation,
+                "sign": -1 if correlation < 0 else 1,
+                "kl_a": float(kl[0][a]),
+                "kl_b": float(kl[1][b]),
+                "off": not bool(active[a, b]),
+            }
+        )
+    return sorted(found, key=lambda row: (row["off"], -row["similarity"]))
+
+
+def _label(run: Any) -> str:
+    c = run.config
+    return f"{c.method} {shown(c.parameters)}, seed {c.seed}"
+
+
+def _sentences(rows: list[dict[str, Any]]) -> list[str]:
+    active = [row for row in rows if not row["off"]]
+    if not active:
+        return ["No pair of informative latents: at least one of the models uses none."]
+    strong = sum(abs(row["correlation"]) > 0.9 for row in active)
+    return [
+        f"{len(active)} pairs of informative latents. {strong} of them are correlated above 0.9, "
+        f"{sum(row['sign'] < 0 for row in active)} with the sign turned; the mean absolute correlation is "
+        f"{np.mean([abs(row['correlation']) for row in active]):.2f}."
+    ]
+
+
+def _shares(rows: list[dict[str, Any]]) -> str:
+    listed = ", ".join(f"{row['a']} with {row['b']} ({row['similarity']:.2f})" for row in rows if not row["off"])
+    return f"Matched: {listed or 'no informative latents'}."
+
+
+def _heat(similarity: NDArray[np.float64], labels: list[str]) -> Figure:
+    figure = Figure(figsize=(5, 4.2), layout="constrained")
+    axis: Any = figure.subplots()
+    shown = axis.imshow(similarity, cmap="viridis", vmin=0)
+    axis.set(xlabel=labels[1], ylabel=labels[0])
+    axis.set_yticks(range(similarity.shape[0]))
+    axis.set_xticks(range(similarity.shape[1]))
+    for a, b in match(similarity):
+        axis.plot(b, a, "o", color="white", markeredgecolor="black", markersize=4)
+    figure.colorbar(shown, ax=axis, shrink=0.8)
+    return figure
+
+
+def _traversals(runs: Any, codes: list[NDArray[np.float32]], rows: list[dict[str, Any]], labels: list[str]) -> Figure:
+    shown = [row for row in rows if not row["off"]] or rows[:1]
+    pictures = []
+    for row in shown:
+        for run, mean, latent, sign in ((runs[0], codes[0], "a", 1), (runs[1], codes[1], "b", row["sign"])):
+            moved = np.tile(mean[0], (STEPS, 1))
+            moved[:, row[latent]] = sign * np.linspace(-prior_span(run), prior_span(run), STEPS)
+            pictures.append(run.decode(moved))
+    pixels = mosaic(np.stack(pictures))
+    figure = Figure(figsize=(6, 0.8 * len(pictures) + 0.4), layout="constrained")
+    axis: Any = figure.subplots()
+    axis.imshow(pixels[0] if len(pixels) != 3 else pixels.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1)
+    side = pixels.shape[1] / len(pictures)
+    names = [text for row in shown for text in (f"A {row['a']}", f"{'−' if row['sign'] < 0 else ''}B {row['b']}")]
+    axis.set_yticks(side * (np.arange(len(pictures)) + 0.5), names, fontsize=8)
+    axis.set_xticks([])
+    axis.tick_params(length=0)
+    return figure

@@ -1,0 +1,199 @@
+"""What the page shows of a model that is opened: pictures, KLs, importances and, where there is room, its decoder."""
+
+import base64
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from karenina.models.networks import Unflatten
+from karenina.pages.contents import Contents, Inputs
+from karenina.training.pictures import prior_span
+
+if TYPE_CHECKING:
+    from karenina.training import Run
+
+STEPS = 9
+SHOWN = 8  # images that are reconstructed, and from which the live latents can start
+# What the parts of a page may take, in bytes of the page, so that it stays below 20 MB.
+PICTURE_BYTES, DECODER_BYTES = 5_000_000, 9_000_000
+MOST_DETAILED = 400
+_ENDS = {"bernoulli": "sigmoid", "gaussian": "clamp"}
+
+
+def priority(contents: Contents, first: list[str]) -> list[str]:
+    """Runs in the order in which they get pictures and a decoder: `first`, the best of each setting, then the rest from
+    both ends of the ranking."""
+    about = contents.about
+    values = contents.score(contents.ranked_by) if contents.ranked_by else np.full(len(about), np.nan)
+    order = np.argsort(-np.where(np.isfinite(values), values, -np.inf), kind="stable")
+    runs = about["run"].to_numpy()[order]
+    settings = about["setting"].to_numpy()[order]
+    heads = [str(runs[i]) for i in np.sort(np.unique(settings, return_index=True)[1])]
+    ends = [str(run) for pair in zip(runs, runs[::-1]) for run in pair]
+    return list(dict.fromkeys([*first, *heads, *ends]))
+
+
+def details(contents: Contents, order: list[str]) -> dict[str, dict[str, Any]]:
+    """run -> what is shown of it, as far as the room goes."""
+    from karenina.training import open as open_run
+
+    found: dict[str, dict[str, Any]] = {}
+    pictures, decoders = 0, 0
+    data_of = dict(zip(contents.about["run"], contents.about["data"]))
+    for name in order[:MOST_DETAILED]:
+        try:
+            run = open_run(contents.paths[name])
+            codes, kl = contents.codes(name)
+        except (ValueError, OSError) as error:
+            contents.note(f"A model could not be opened: {error}")
+            continue
+        one = describe(run, codes, kl, inputs_of(contents, data_of[name]), contents.kl_threshold)
+        pictures += len(one["traversal"]["src"]) + len((one["reconstructions"] or {}).get("src", ""))
+        room = decoders + decoder_size(run) <= DECODER_BYTES
+        exported = export_decoder(run) if room else None
+        if exported is not None:
+            decoders += len(exported["weights"])
+        found[name] = {**one, "decoder": exported}
+        if pictures > PICTURE_BYTES:
+            break
+    return found
+
+
+def inputs_of(contents: Contents, data: str) -> Inputs | None:
+    try:
+        return contents.inputs(data)
+    except (ValueError, OSError) as error:
+        contents.note(f"The images of {data} are not at hand, so there are no reconstructions and importances: {error}")
+        return None
+
+
+def describe(
+    run: "Run", codes: NDArray[np.float32], kl: NDArray[np.float64], inputs: Inputs | None, threshold: float
+) -> dict[str, Any]:
+    """Everything but the decoder. Latents are in the order of `order`: the largest KL first."""
+    order = np.argsort(-kl, kind="stable")
+    starts = np.array(codes[:SHOWN], dtype=np.float32)
+    c = run.config
+    return {
+        "order": order.tolist(),
+        "kl": [round(float(value), 4) for value in kl],
+        "threshold": threshold,
+        "span": prior_span(run),
+        "reach": prior_span(run, 3.0),
+        "traversal": picture(mosaic(traverse_prior(run, starts[0], order), kl[order] > threshold)),
+        "starts": np.round(starts.astype(float), 3).tolist(),
+        "reconstructions": _reconstructions(run, starts, inputs),
+        "importance": _importance(codes, inputs),
+        "config": {**c.parameters} | {k: v for k, v in c.to_json().items() if k not in ("parameters", "image_shape")},
+    }
+
+
+def traverse_prior(
+    run: "Run", start: NDArray[np.float32], order: NDArray[np.int64], steps: int = STEPS
+) -> NDArray[np.float32]:
+    """Images (L, steps, c, h, w) when each latent in turn moves over its prior and the others stay at `start`."""
+    span = prior_span(run)
+    codes = np.tile(start, (len(order), steps, 1))
+    for row, latent in enumerate(order):
+        codes[row, :, latent] = np.linspace(-span, span, steps)
+    images = run.decode(codes.reshape(-1, len(start)))
+    return images.reshape(len(order), steps, *images.shape[1:])
+
+
+def mosaic(images: NDArray[np.float32], bright: NDArray[np.bool_] | None = None, gap: int = 1) -> NDArray[np.float32]:
+    """Images (rows, columns, c, h, w) as one (c, H, W), with lines between; rows that are not `bright` are faded."""
+    rows, columns, c, h, w = images.shape
+    if bright is not None:
+        faded = 0.75 + 0.25 * (images - 0.5)
+        images = np.where(bright[:, None, None, None, None], images, faded)
+    out = np.full((rows, columns, c, h + gap, w + gap), 0.5, dtype=np.float32)
+    out[..., :h, :w] = images
+    return out.transpose(2, 0, 3, 1, 4).reshape(c, rows * (h + gap), columns * (w + gap))
+
+
+def picture(pixels: NDArray[np.floating]) -> dict[str, Any]:
+    """An image (c, h, w) in [0, 1] as {"src", "width", "height"}: lossless where it is small, otherwise WebP."""
+    from PIL import Image
+
+    values = np.round(255 * pixels[:3]).clip(0, 255).astype(np.uint8)
+    image = Image.fromarray(values[0] if len(values) != 3 else np.ascontiguousarray(values.transpose(1, 2, 0)))
+    large = image.width * image.height > 40_000
+    buffer = io.BytesIO()
+    if large:
+        image.convert("RGB").save(buffer, "WEBP", quality=75, method=2)
+    else:
+        image.save(buffer, "PNG", optimize=False)
+    kind = "webp" if large else "png"
+    src = f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return {"src": src, "width": image.width, "height": image.height}
+
+
+def _reconstructions(run: "Run", starts: NDArray[np.float32], inputs: Inputs | None) -> dict[str, Any] | None:
+    """Images above, reconstructions below."""
+    if inputs is None or inputs.images.shape[1:] != run.config.image_shape:
+        return None
+    given = inputs.images[: len(starts)].astype(np.float32) / 255
+    return picture(mosaic(np.stack([given, run.decode(starts)])))
+
+
+def _importance(codes: NDArray[np.float32], inputs: Inputs | None) -> dict[str, Any] | None:
+    if inputs is None or not inputs.names:
+        return None
+    return {
+        "factors": list(inputs.names),
+        "matrix": normalised_information(np.asarray(codes), inputs).round(3).tolist(),
+    }
+
+
+def normalised_information(codes: NDArray[np.float32], inputs: Inputs) -> NDArray[np.float64]:
+    """Mutual information over the factor's entropy (factors, latents): how much of a factor a latent tells."""
+    from karenina.metrics.information import mig
+
+    found = mig(codes, inputs.factors[: len(codes)], continuous=list(inputs.continuous))
+    assert found.matrix is not None
+    return np.nan_to_num(found.matrix / np.maximum(found.details["factor_entropy"], 1e-12)[:, None])
+
+
+def decoder_size(run: "Run") -> int:
+    """How many bytes `export_decoder` adds to a page."""
+    return sum(parameter.numel() for parameter in run._network.decoder.parameters()) * 2 * 4 // 3
+
+
+def export_decoder(run: "Run") -> dict[str, Any] | None:
+    """{"shape": [h, w, c], "layers": [...], "weights": base64 of little-endian float16}; None for the residual network,
+    which is too large for a page.
+
+    A layer is {"kind": ...}. "dense" has inputs and outputs, then weights (inputs, outputs) and a bias; "up" (a 4x4
+    up-convolution of stride 2) has inputs and outputs, then weights (inputs, 4, 4, outputs) and a bias. Images are
+    (height, width, channels) in the page, which is how the networks lay out their fully connected layers, too.
+    """
+    layers: list[dict[str, Any]] = []
+    weights: list[NDArray[np.float32]] = []
+    for layer in run._network.decoder.children():
+        if isinstance(layer, nn.Linear):
+            layers.append({"kind": "dense", "inputs": layer.in_features, "outputs": layer.out_features})
+            weights += [_array(layer.weight).T, _array(layer.bias)]
+        elif isinstance(layer, nn.ConvTranspose2d):
+            layers.append({"kind": "up", "inputs": layer.in_channels, "outputs": layer.out_channels})
+            weights += [_array(layer.weight).transpose(0, 2, 3, 1), _array(layer.bias)]
+        elif isinstance(layer, nn.ReLU | nn.Tanh):
+            layers.append({"kind": type(layer).__name__.lower()})
+        elif isinstance(layer, Unflatten):
+            c, h, w = layer.shape
+            layers.append({"kind": "image", "height": h, "width": w, "channels": c})
+        else:
+            return None
+    layers.append({"kind": _ENDS[run.config.decoder]})
+    flat = np.concatenate([part.ravel() for part in weights])
+    # Half precision ends at 65504; a weight beyond that would become infinite.
+    halves = np.clip(flat, -65504, 65504).astype("<f2")
+    c, h, w = run.config.image_shape
+    return {"shape": [h, w, c], "layers": layers, "weights": base64.b64encode(halves.tobytes()).decode()}
+
+
+def _array(parameter: Any) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = parameter.detach().cpu().numpy()
+    return found

@@ -1,0 +1,334 @@
+"""A report as one HTML page that carries everything: `report` for a study or some runs, `show` for one run.
+
+The page is written beside a folder `figures` with the same figures as PNG and PDF.
+"""
+
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karenina._files import atomic, sweep
+from karenina._version import __version__
+from karenina.metrics.registry import score_name
+from karenina.pages.choice import Choice, choices
+from karenina.pages.contents import Contents, read
+from karenina.pages.figures import Section, sections
+from karenina.pages.model import details, priority
+
+if TYPE_CHECKING:
+    from karenina.training import Run
+
+MOST_BYTES = 20_000_000
+Say = Callable[[str], None]
+
+
+def report(
+    paths: "Run | str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]]",
+    out: str | os.PathLike[str] | None = None,
+    *,
+    figures: bool = True,
+    metrics: Sequence[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    progress: Say | None = None,
+) -> Path:
+    """Write the page of a study, or of runs.
+
+    Parameters
+    ----------
+    paths : path, Run, or sequence of them
+        The directory of a study, runs or their directories, or a directory that holds runs.
+    out : path, optional
+        Folder for the page; by default `report` in the study's directory or in the first one given.
+    figures : bool
+        With the analyses, which take most of the time.
+    metrics : sequence of str, optional
+        Which to compute for runs, by default all; a study has its own.
+    data, data_dir
+        As in `karenina.rank`, for runs.
+    progress : callable, optional
+        Called with what is being done.
+
+    Returns
+    -------
+    Path
+        The page. Of a study that is unfinished, has failures, or has no labels it says so.
+
+    >>> import karenina
+    >>> run = karenina.train("blobs", "vae", latents=2, steps=2, out="runs/a")
+    >>> report("runs/a", metrics=["mig"]).as_posix()
+    'runs/a/report/index.html'
+    """
+    listed = list(paths) if isinstance(paths, Sequence) and not isinstance(paths, str) else [paths]
+    given = [_directory(path) for path in listed]
+    if not given:
+        raise ValueError("expected the directory of a study, or those of runs")
+    contents = read(given, data_dir, metrics, data)
+    return write(contents, Path(out) if out is not None else given[0] / "report", progress, figures=figures)
+
+
+def _directory(run: "Run | str | os.PathLike[str]") -> Path:
+    path = run if isinstance(run, str | os.PathLike) else run.path
+    if path is None:
+        raise ValueError(f"{run} was trained without out=, so it has no directory to report on")
+    return Path(path)
+
+
+def show(
+    run: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    span: str = "prior",
+    seed: int = 0,
+    metrics: Sequence[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> Path:
+    """Write the page of one run, and beside it traversal.png, traversal.gif and reconstructions.png.
+
+    span: what the traversal pictures move over, the "prior" ([-2, 2]; InfoGAN: [-1, 1]) or the "posterior". seed: which
+    images they show. metrics: which to compute (all). data: the path of its data set, if it is your own.
+    """
+    from karenina.evaluation.data import data_of
+    from karenina.training import open as open_run
+    from karenina.training.pictures import save_reconstructions, traverse
+
+    opened = open_run(run)
+    folder = Path(out) if out is not None else Path(run) / "report"
+    images, _ = data_of(opened, data, data_dir).sample(500, seed)
+    traversal = traverse(opened, images, span=span)
+    for name in ("traversal.png", "traversal.gif"):
+        traversal.save(folder / name)
+    save_reconstructions(opened, images[:10], folder / "reconstructions.png")
+    return write(read([run], data_dir, metrics, data), folder)
+
+
+def write(contents: Contents, out: Path, progress: Say | None = None, *, figures: bool = True) -> Path:
+    """Write out/index.html and out/figures/."""
+    say: Say = progress or (lambda text: None)
+    for folder in (out, out / "figures"):
+        sweep(folder)
+    found: list[Choice] = []
+    shown: dict[str, dict[str, Any]] = {}
+    if len(contents.frame):
+        found = choices(contents)
+        say(f"pictures of {len(contents.about)} models")
+        first = [run for choice in found for run in [choice.best, *(pick.run for pick in choice.picks)]]
+        shown = details(contents, priority(contents, first))
+        say("figures")
+    parts = sections(contents, out / "figures", say) if len(contents.frame) and figures else []
+    page = _fit(lambda kept: render(_page(contents, found, kept, parts)), shown)
+    return save(out, page)
+
+
+def save(out: Path, page: str) -> Path:
+    path = out / "index.html"
+    with atomic(path) as part:
+        part.write_text(page, encoding="utf-8")
+    return path
+
+
+def _fit(make: Callable[[dict[str, Any]], str], shown: dict[str, dict[str, Any]]) -> str:
+    """The page, with fewer decoders until it is below 20 MB."""
+    page = make(shown)
+    while len(page.encode()) > MOST_BYTES:
+        carriers = [run for run, one in shown.items() if one["decoder"]]
+        if not carriers:
+            break
+        for run in carriers[len(carriers) // 2 :]:
+            shown[run] = {**shown[run], "decoder": None}
+        page = make(shown)
+    return page
+
+
+def render(values: dict[str, Any]) -> str:
+    """The template with these values; `data` is what the scripts read."""
+    import jinja2
+
+    assets = files("karenina.pages") / "assets"
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters["number"] = lambda value: "–" if value is None or math.isnan(value) else f"{value:.2f}"
+    template = environment.from_string((assets / "page.html.j2").read_text(encoding="utf-8"))
+    script = "\n".join((assets / name).read_text(encoding="utf-8") for name in ("decoder.js", "page.js"))
+    # In a script element only "</" and "<!" mean anything, and JSON can spell "<" otherwise.
+    data = json.dumps(values["data"], allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    css = (assets / "page.css").read_text(encoding="utf-8")
+    return template.render({**EMPTY, **values, "data": data, "css": css, "script": script, "version": __version__})
+
+
+EMPTY: dict[str, Any] = {
+    "notes": (),
+    "choices": (),
+    "has_models": False,
+    "several": False,
+    "models_heading": "",
+    "models_sentence": "",
+    "has_comparison": False,
+    "comparison": {},
+    "figure_sections": (),
+    "how": (),
+    "commands": (),
+    "plan": "",
+    "problems": (),
+}
+
+
+def _page(
+    contents: Contents, found: list[Choice], shown: dict[str, dict[str, Any]], parts: list[Section]
+) -> dict[str, Any]:
+    models = len(contents.about) if len(contents.frame) else 0
+    notes = list(contents.notes)
+    if not models:
+        notes.append("There is no finished model yet, so there is nothing to show.")
+    elif not contents.scores.columns(supervised=True):
+        notes.append("These models have no labels: nothing on this page was checked against true factors.")
+    if models == 1:
+        notes.append("There is one model, so nothing is ranked or compared.")
+    headings = [("answer", "The answer")] if found else []
+    headings += [("models", "Models")] if models else []
+    headings += [(part.id, part.title) for part in parts] + [("how", "How it was made")]
+    return {
+        "title": contents.title,
+        "subtitle": _subtitle(contents) if models else "no finished models",
+        "sections": headings,
+        "notes": notes,
+        "choices": found if models > 1 else (),
+        "has_models": bool(models),
+        "several": models > 1,
+        "models_heading": "Every model" if models > 1 else "The model",
+        "models_sentence": _models_sentence(models, shown),
+        "figure_sections": parts,
+        "how": _how(contents) if models else (),
+        "commands": contents.commands,
+        "plan": contents.plan,
+        "versions": versions(),
+        "problems": contents.problems,
+        "data": _data(contents, found, shown) if models else {},
+    }
+
+
+def _subtitle(contents: Contents) -> str:
+    about = contents.about
+    counts = [(len(about), "model"), (about["seed"].nunique(), "seed"), (about["setting"].nunique(), "setting")]
+    words = [_count(number, name) for number, name in counts]
+    return f"{', '.join(words)}; {', '.join(sorted(set(about['method'])))} on {', '.join(sorted(set(about['data'])))}"
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'s' if number != 1 else ''}"
+
+
+def _models_sentence(models: int, shown: dict[str, dict[str, Any]]) -> str:
+    live = sum(one["decoder"] is not None for one in shown.values())
+    text = "Each point is a model. Open one to see what it has learnt and to move its latents."
+    if len(shown) < models:
+        text += f" To keep the page below 20 MB, {len(shown)} of the {models} models have pictures."
+    if live < models:
+        text += f" {live} of the {models} have live latents: the picks, the best of each setting, then both ends"
+        text += " of the ranking."
+    return text
+
+
+def _how(contents: Contents) -> list[str]:
+    about = contents.about
+    settings = about.groupby("method")["setting_label"].nunique()
+    names = ", ".join(f"{name} ({_count(number, 'setting')})" for name, number in settings.items())
+    seeds = sorted(int(seed) for seed in about["seed"].unique())
+    listed = ", ".join(map(str, seeds[:20])) + (", ..." if len(seeds) > 20 else "")
+    steps = ", ".join(f"{n:,}" for n in sorted(about["steps"].unique()))
+    texts = [
+        f"Methods: {names}. Seeds: {listed}. Steps: {steps}. Networks: {', '.join(sorted(set(about['network'])))}."
+    ]
+    bounded = " ([-1, 1] for InfoGAN)" if (about["method"] == "infogan").any() else ""
+    texts.append(
+        f"UDR ({contents.ranked_by or 'not computed'}) is the median similarity of a model's latents to those of its "
+        "partners on the same images (Duan et al., 2020); a latent is informative when its KL from the prior exceeds "
+        f"{contents.kl_threshold:g} nats. Intervals are 95 %: of UDR, from order statistics of the partners; of all "
+        f"else, bootstrap percentiles. Traversals move one latent over [-2, 2]{bounded} and keep the others where an "
+        "image put them."
+    )
+    return texts
+
+
+def versions() -> list[tuple[str, str]]:
+    import platform
+
+    found = [("karenina", __version__), ("python", platform.python_version())]
+    for name in ("torch", "numpy", "scipy", "scikit-learn", "pandas"):
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _data(contents: Contents, found: list[Choice], shown: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What the scripts read: columns of models and scores, and the details of some."""
+    about, table = contents.about, contents.scores
+    supervised = set(table.columns(supervised=True))
+    scores = [
+        {"name": name, "supervised": j in supervised, "values": [_plain(v) for v in table.values[:, j]]}
+        for j, name in enumerate(table.names)
+        if np.isfinite(table.values[:, j]).any()
+    ]
+    columns = ("run", "label", "method", "parameter", "data")
+    models = {name: about[name].astype(str).tolist() for name in columns}
+    models |= {name: about[name].astype(int).tolist() for name in ("seed", "latents")}
+    models["informative"] = contents.informative.tolist()
+    models["strength"] = [_plain(value) for value in about["strength"]]
+    return {
+        "models": models,
+        "scores": scores,
+        "factors": _per_factor(contents),
+        "details": shown,
+        "live": sum(one["decoder"] is not None for one in shown.values()),
+        "order": _order(contents),
+        "ranked": contents.ranked_by is not None,
+        "picks": [pick.run for choice in found for pick in choice.picks],
+        "best": found[0].best,
+        "axes": _axes(contents, found),
+    }
+
+
+def _order(contents: Contents) -> list[int]:
+    """Models from best to worst, those without a score last."""
+    by = contents.ranked_by
+    values = contents.score(by) if by else np.zeros(len(contents.about))
+    return [int(i) for i in np.argsort(-np.where(np.isfinite(values), values, -np.inf), kind="stable")]
+
+
+def _axes(contents: Contents, found: list[Choice]) -> dict[str, str]:
+    ranked = contents.ranked_by
+    check = found[0].checks[0] if found and found[0].checks else None
+    x = ranked or "reconstruction"
+    return {"x": x, "y": check or ("informative_latents" if ranked else "kl")}
+
+
+def _per_factor(contents: Contents) -> dict[str, Any]:
+    """data set -> names of factors and scores, and run -> values, the factors of a score side by side."""
+    found: dict[str, Any] = {}
+    parts = contents.frame[contents.frame["factor"] != ""]
+    for data, part in parts.groupby("data", sort=False):
+        score = [score_name(*pair, several=True) for pair in zip(part["metric"], part["property"].fillna(""))]
+        wide = part.assign(score=score).pivot_table(
+            index="run", columns=["score", "factor"], values="value", sort=False, dropna=False
+        )
+        names = list(dict.fromkeys(part["factor"]))
+        rows = list(dict.fromkeys(score))
+        wide = wide.reindex(columns=[(row, name) for row in rows for name in names])
+        values = {str(run): [_plain(v) for v in line] for run, line in zip(wide.index, wide.to_numpy())}
+        found[str(data)] = {"names": names, "scores": rows, "values": values}
+    return found
+
+
+def _plain(value: Any) -> float | None:
+    """Four significant digits; None for what JSON cannot say."""
+    value = float(value)
+    return float(f"{value:.4g}") if math.isfinite(value) else None

@@ -1,0 +1,57 @@
+"""Latents switched off: the polarised regime."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from karenina._figures import Figure
+from karenina.numerics.resampling import mean_bounds
+from karenina.studies.analyses.shared import MOST_PARTS, colour, grid, short
+from karenina.studies.results.table import need, wide_table
+
+
+def compute(frame: pd.DataFrame) -> pd.DataFrame:
+    """How many latents are switched off, by method: the polarised regime. Duan et al. (2020), appendix A.10.
+
+    A latent is off when it is not informative (`karenina._active`). runs_with_off: share of runs that have one.
+    -> data, method, latents, off, std, low, high, runs_with_off, runs
+    """
+    table = wide_table(frame)
+    need("informative_latents" in table.names, "the score informative_latents")
+    informative = table.values[:, table.names.index("informative_latents")]
+    lines = []
+    for (data, method, latents), rows in table.groups("data", "method", "latents"):
+        off = latents - informative[rows]
+        off = off[~np.isnan(off)]
+        if len(off):
+            std = off.std(ddof=1) if len(off) > 1 else np.nan
+            lines.append((data, method, latents, off.mean(), std, *mean_bounds(off), np.mean(off > 0), len(off)))
+    names = ["data", "method", "latents", "off", "std", "low", "high", "runs_with_off", "runs"]
+    return pd.DataFrame(lines, columns=names)
+
+
+def figure(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+    """Latents switched off, by method and data set."""
+    methods, datas = list(dict.fromkeys(frame["method"])), list(dict.fromkeys(frame["data"]))
+    figure, (ax,) = grid(1, 5, 3)
+    width = 0.8 / len(datas)
+    for d, data in enumerate(datas):
+        here = frame[frame["data"] == data].groupby("method", sort=False).mean(numeric_only=True)
+        x = pd.Categorical(here.index, methods).codes + width * (d + 0.5) - 0.4
+        ax.bar(x, here["off"], width=width, color=colour(d), label=short(data))
+        ax.vlines(x, here["low"], here["high"], color="black", linewidth=0.8)
+    ax.set_xticks(range(len(methods)), methods, rotation=20, ha="right", fontsize=7)
+    ax.set_ylabel("latents switched off")
+    ax.legend(fontsize=6)
+    return figure
+
+
+def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
+    lines = [
+        f"{row.method} on {row.data} switches off {row.off:.1f} of {int(row.latents)} latents on average, "
+        f"in {100 * row.runs_with_off:.0f} % of the models at least one"
+        for row in frame.itertuples()
+    ]
+    rest = len(lines) - 2 * MOST_PARTS
+    return "; ".join(lines[: 2 * MOST_PARTS]) + "." + (f" The figure has {rest} more." if rest > 0 else "")

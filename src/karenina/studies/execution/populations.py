@@ -1,0 +1,114 @@
+"""Models of a study that are trained as one: which go together, and what a worker does with them.
+
+A population is only trained here; its models are then scored one by one, like all others, by whichever worker is free.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from karenina.studies.execution.folder import Claim, Folder, claim
+from karenina.studies.plan.plan import Plan, Point
+
+if TYPE_CHECKING:
+    from karenina.training import PopulationProgress
+
+# A model to bring to its scores, or several to train as one.
+Task = Point | tuple[Point, ...]
+# So many small models are nearly as fast as more (benchmarks/population.py), and leave work for other processes.
+_MODELS = 16
+
+
+def populations(plan: Plan) -> list[tuple[Point, ...]]:
+    """The points of a plan that are worth training as one, two or more each.
+
+    They depend on nothing but the plan, so that results do not depend on who trains them, or when.
+    """
+    if plan.population == 1:
+        return []
+    found: dict[Any, list[Point]] = {}
+    for point in plan.points:
+        shape = (point.data, point.network, point.latents, point.steps, _beside(point))
+        found.setdefault(shape, []).append(point)
+    packed = []
+    for points in found.values():
+        most = int(plan.population) if plan.population != "auto" else min(_MODELS, -(-len(points) // 2))
+        if most < 2 or len(points) < 2 or not _stackable(points[0], plan.population == "auto"):
+            continue
+        parts = -(-len(points) // most)
+        bounds = [len(points) * i // parts for i in range(parts + 1)]
+        packed += [tuple(points[a:b]) for a, b in pairwise(bounds) if b - a > 1]
+    return packed
+
+
+def _beside(point: Point) -> Any:
+    """Methods that train a module beside the network go with their like; all others mix."""
+    from karenina.training.methods import find
+
+    beside = find(point.method)[1].beside
+    names = {name for one in beside for name in one.defaults()}
+    return (point.method, tuple(p for p in point.parameters if p[0] in names)) if beside else None
+
+
+def _stackable(point: Point, automatic: bool) -> bool:
+    from karenina.evaluation.data import load_cached
+    from karenina.training.many import worth_stacking
+    from karenina.training.train import pick_device
+
+    try:
+        member = _member(point, load_cached(point.data))
+    except (ValueError, OSError):  # what is wrong with it is said when it is trained
+        return False
+    return member.stackable and (not automatic or worth_stacking(member, pick_device("auto")))
+
+
+def _member(point: Point, data: Any) -> Any:
+    from karenina.training.config import make_config
+    from karenina.training.methods import find
+    from karenina.training.stacked_learner import Member
+
+    parameters = dict(point.parameters)
+    settings = {name: value for name, value in point.arguments.items() if name not in parameters}
+    return Member(make_config(data, point.method, parameters, settings), find(point.method)[1])
+
+
+def train_population(study: str, points: Sequence[Point], checkpoint_seconds: float) -> None:
+    """Train those of the points that are not finished and that no other process has; failures are recorded.
+
+    Whatever else goes wrong will go wrong again, and be recorded, when each is trained by itself.
+    """
+    from karenina.evaluation.data import load_cached
+    from karenina.training.loop import TrainingDiverged
+    from karenina.training.many import train_members
+    from karenina.training.population import Options
+    from karenina.training.train import pick_device
+
+    folder = Folder(study)
+    with ExitStack() as stack:
+        mine: list[Point] = []
+        held: list[Claim] = []
+        for point in points:
+            if folder.failure(point.hash).exists():
+                continue
+            taken = stack.enter_context(claim(folder.path, point.hash))
+            if taken is not None:
+                mine.append(point)
+                held.append(taken)
+
+        def progress(at: "PopulationProgress") -> None:
+            for one in held:
+                one.progress(at.step, at.steps)
+
+        if not mine:
+            return
+        data = load_cached(points[0].data)
+        members = [_member(point, data) for point in mine]
+        free = [[name for name, value in point.arguments.items() if value == "auto"] for point in mine]
+        options = Options(pick_device("auto"), max(len(mine), 2), checkpoint_seconds, progress)
+        where = folder.path / "populations"
+        where.mkdir(exist_ok=True)
+        paths = [folder.run(point.hash) for point in mine]
+        for point, result in zip(mine, train_members(data, members, paths, options, where, free)):
+            if isinstance(result, TrainingDiverged):
+                folder.fail(point.hash, f"TrainingDiverged: {result}", fresh=True)

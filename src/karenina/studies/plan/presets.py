@@ -1,0 +1,176 @@
+"""The papers' studies, each at three scales: smoke (seconds), laptop (two cores, under an hour), paper (their numbers).
+
+>>> len(preset("locatello2019", "paper").points)
+12600
+"""
+
+from typing import Any
+
+from karenina.studies.plan.parsing import Source, from_values
+from karenina.studies.plan.plan import Plan
+
+SCALES = ("smoke", "laptop", "paper")
+
+Values = dict[str, Any]
+
+# Locatello et al. (2019), Table 3; Duan et al. (2020), Table 5.
+_SIX_METHODS: Values = {
+    "beta_vae": {"beta": [1, 2, 4, 6, 8, 16]},
+    "annealed_vae": {"c_max": [5, 10, 25, 50, 75, 100], "iteration_threshold": 100_000, "gamma": 1000},
+    "factor_vae": {"gamma": [10, 20, 30, 40, 50, 100]},
+    "dip_vae_i": {"lambda_od": [1, 2, 5, 10, 20, 50]},
+    "dip_vae_ii": {"lambda_od": [1, 2, 5, 10, 20, 50]},
+    "beta_tcvae": {"beta": [1, 2, 4, 6, 8, 10]},
+}
+# Locatello et al. (2019), Table 4, and the initial weights of their release.
+_PAPER: Values = {
+    "network": "conv64",
+    "latents": 10,
+    "batch": 64,
+    "learning_rate": 1e-4,
+    "init": "glorot",
+    "steps": 300_000,
+}
+# Found by trial on blobs: strengths at which its four factors come apart within 6,000 steps.
+_LAPTOP: Values = {"network": "mlp", "latents": 8, "steps": 6000, "evaluation": {"rows": 3000}}
+_SMALL_METHODS: Values = {
+    "beta_vae": {"beta": [1, 4, 8, 16]},
+    "annealed_vae": {"c_max": [2, 4, 6, 8], "iteration_threshold": 3000, "gamma": 100},
+    "factor_vae": {"gamma": [4, 8, 16, 32], "discriminator_layers": 3, "discriminator_units": 64},
+    "dip_vae_i": {"lambda_od": [1, 2, 5, 10]},
+    "dip_vae_ii": {"lambda_od": [1, 2, 5, 10]},
+    "beta_tcvae": {"beta": [1, 4, 8, 16]},
+}
+_SMOKE: Values = {
+    "network": "mlp",
+    "latents": 4,
+    "steps": 200,
+    "seeds": 2,
+    "evaluation": {"rows": 500, "metrics": ["mig", "sap", "modularity"]},
+    "selection": {"spearman_rows": 500},
+}
+_TWO_METHODS: Values = {"beta_vae": {"beta": [1, 16]}, "beta_tcvae": {"beta": [1, 16]}}
+
+PRESETS: dict[str, dict[str, Values]] = {
+    # 7 data sets x 6 methods x 6 strengths x 50 seeds = 12,600.
+    "locatello2019": {
+        "smoke": {**_SMOKE, "data": "blobs", "methods": _TWO_METHODS},
+        "laptop": {**_LAPTOP, "data": ["blobs", "dsprites"], "methods": _SMALL_METHODS, "seeds": 3},
+        "paper": {
+            **_PAPER,
+            "data": [
+                "dsprites",
+                "color_dsprites",
+                "noisy_dsprites",
+                "scream_dsprites",
+                "smallnorb",
+                "cars3d",
+                "shapes3d",
+            ],
+            "methods": _SIX_METHODS,
+            "seeds": 50,
+            "evaluation": {"protocol": "locatello"},
+        },
+    },
+    # 3 data sets x 6 methods x 6 strengths x 50 seeds = 5,400.
+    "duan2020": {
+        "smoke": {**_SMOKE, "data": "blobs", "methods": _TWO_METHODS, "seeds": 3},
+        "laptop": {**_LAPTOP, "data": "blobs", "methods": _SMALL_METHODS, "seeds": 5},
+        "paper": {
+            **_PAPER,
+            "data": ["dsprites", "shapes3d", "cars3d"],
+            "methods": _SIX_METHODS,
+            "seeds": 50,
+            "evaluation": {"protocol": "locatello"},
+        },
+    },
+    # 5 strengths x 5 latent sizes x 25 seeds = 625; the paper also reports 5 and 10 of the seeds.
+    "holtz2022": {
+        "smoke": {
+            **_SMOKE,
+            "data": "blobs",
+            "methods": {"beta_vae": {"beta": [1, 16]}},
+            "latents": [2, 4],
+            "trace": True,
+            "selection": {"udr": ["udr_spearman"], "spearman_rows": 500, "dynamics_seeds": [2]},
+        },
+        "laptop": {
+            **_LAPTOP,
+            "data": "blobs",
+            "methods": {"beta_vae": {"beta": [1, 4, 16]}},
+            "latents": [2, 4, 8],
+            "seeds": 10,
+            "trace": True,
+            "selection": {"dynamics_seeds": [3, 5, 10]},
+        },
+        "paper": {
+            **_PAPER,
+            "data": "dsprites",
+            "methods": {"beta_vae": {"beta": [1, 2, 4, 8, 16]}},
+            "latents": [2, 4, 8, 16, 32],
+            "seeds": 25,
+            "trace": True,
+        },
+    },
+    # Section 5.1: 6 strengths x 6 latent sizes x 2 data sets = 72.
+    "carbonneau2022": {
+        "smoke": {
+            **_SMOKE,
+            "data": "blobs",
+            "methods": {"beta_vae": {"beta": [0.01, 1, 100]}},
+            "latents": [2, 4],
+            "seeds": 1,
+        },
+        "laptop": {
+            **_LAPTOP,
+            "data": "blobs",
+            "methods": {"beta_vae": {"beta": [0.001, 0.01, 0.1, 1, 10, 100]}},
+            "latents": [2, 4, 8, 16, 32, 64],
+            "seeds": 1,
+            "evaluation": {"protocol": "carbonneau", "rows": 3000},
+        },
+        "paper": {
+            **_PAPER,
+            "data": ["cars3d", "smallnorb"],
+            "methods": {"beta_vae": {"beta": [0.001, 0.01, 0.1, 1, 10, 100]}},
+            "latents": [2, 4, 8, 16, 32, 64],
+            "seeds": 1,
+            "evaluation": {"protocol": "carbonneau"},
+        },
+    },
+    # Section 4.2: PCA, VAE, beta-VAE and InfoGAN on teapots. The number of steps is not in the paper.
+    "eastwood2018": {
+        "smoke": {
+            **_SMOKE,
+            "data": "blobs",
+            "methods": {"pca": {}, "vae": {}, "beta_vae": {"beta": 6}, "infogan": {"mi_weight": 6, "critic_steps": 1}},
+            "steps": 50,
+            "seeds": 1,
+        },
+        "laptop": {
+            **_LAPTOP,
+            "data": "blobs",
+            "methods": {"pca": {}, "vae": {}, "beta_vae": {"beta": 6}, "infogan": {"mi_weight": 6}},
+            "seeds": 5,
+        },
+        "paper": {
+            **_PAPER,
+            "network": "resnet",
+            "init": "he",  # in the authors' release
+            "steps": 100_000,
+            "data": "teapots:gap=exclude",
+            "methods": {"pca": {}, "vae": {}, "beta_vae": {"beta": 6}, "infogan": {"mi_weight": 6}},
+            "seeds": 1,
+        },
+    },
+}
+
+
+def preset(name: str, scale: str = "laptop") -> Plan:
+    """The plan of a named study."""
+    if name not in PRESETS:
+        raise ValueError(f"no preset {name!r}; known: {', '.join(PRESETS)}")
+    if scale not in SCALES:
+        raise ValueError(f"no scale {scale!r}; known: {', '.join(SCALES)}")
+    values = {"name": f"{name} at {scale} scale", **PRESETS[name][scale]}
+    return from_values(values, Source(f"preset {name}"), check=False)

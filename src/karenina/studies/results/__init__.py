@@ -1,0 +1,1 @@
+"""The tidy table of a study, and the scores that need several models."""

@@ -1,0 +1,146 @@
+"""Scores that need several models: UDR in its four versions, and the training dynamics.
+
+together.parquet  run, metric, value: the score of each run (the dynamics score of its setting)
+pairs.parquet     data, target, source, value: UDR of each pair within a setting
+dynamics.parquet  data, setting, seeds, draw, runs, value: the dynamics score from that many seeds
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from karenina.evaluation.udr_versions import compute_udr, has_partners
+from karenina.studies.execution.folder import Folder, exclusive
+from karenina.studies.plan.plan import Plan, Point, Selection
+from karenina.studies.results.table import SCHEMAS, is_current, read_array, read_codes, write_parquet
+
+Columns = dict[str, list[Any]]
+ReadCodes = Callable[[str], tuple[NDArray[np.float32], NDArray[np.float64]]]  # run -> codes (n, L), KLs (L,)
+_DRAWS = 5  # of a number of seeds that is less than all
+
+
+class Model(NamedTuple):
+    """One of the models to compare: its run, data set and setting."""
+
+    run: str
+    data: str
+    setting: str
+
+
+def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
+    """Compute and write what is missing. Does nothing when the runs and the settings are those of the last time."""
+    with exclusive(folder.path, "together"):
+        done = set(folder.status().done)
+        points = [point for point in plan.points if point.hash in done]
+        # The versions of UDR as they were named when the first of these files were written.
+        selection = repr(plan.selection).replace("'udr_", "'")
+        key = json.dumps([plan.evaluation.hash, selection, sorted(done)]).encode()
+        traced = [point for point in points if point.trace and (folder.run(point.hash) / "trace.npy").exists()]
+        names = ["together"]
+        if plan.selection.udr and not plan.selection.udr[0].endswith("a2a") and _has_pairs(points):
+            names.append("pairs")
+        if _has_pairs(traced):
+            names.append("dynamics")
+        if all(is_current(folder.path / f"{name}.parquet", key) for name in names):
+            return
+        rows: Columns = {"run": [], "metric": [], "value": []}
+        pairs: Columns = {"data": [], "target": [], "source": [], "value": []}
+        dynamics: Columns = {name: [] for name in ("data", "setting", "seeds", "draw", "runs", "value")}
+        for data in plan.data:
+            here = [point for point in points if point.data == data]
+            models = [Model(point.hash, data, point.setting) for point in here]
+            _udr(models, partial(read_codes, folder, plan), plan.selection, workers, rows, pairs)
+            _dynamics(folder, plan, [point for point in traced if point.data == data], rows, dynamics)
+        for name, columns in (("pairs", pairs), ("dynamics", dynamics), ("together", rows)):
+            if name == "together" or columns["value"]:
+                table = pa.table(columns, schema=SCHEMAS[name]).replace_schema_metadata({b"key": key})
+                write_parquet(folder.path / f"{name}.parquet", table)
+            else:
+                (folder.path / f"{name}.parquet").unlink(missing_ok=True)  # of other settings
+
+
+def _has_pairs(points: Sequence[Point]) -> bool:
+    """Whether two models differ by their seed alone."""
+    return len({(point.data, point.setting) for point in points}) < len(points)
+
+
+def udr_of_models(models: Sequence[Model], codes: ReadCodes, selection: Selection) -> tuple[Columns, Columns]:
+    """UDR of models that no study has compared yet: columns of together.parquet and of pairs.parquet."""
+    rows: Columns = {"run": [], "metric": [], "value": []}
+    pairs: Columns = {"data": [], "target": [], "source": [], "value": []}
+    for data in dict.fromkeys(model.data for model in models):
+        _udr([model for model in models if model.data == data], codes, selection, 1, rows, pairs)
+    return rows, pairs
+
+
+def _udr(
+    models: Sequence[Model], read: ReadCodes, selection: Selection, workers: int, rows: Columns, pairs: Columns
+) -> None:
+    """The versions of UDR of the models of one data set. pairs: of the first version, if that is within settings."""
+    settings = [model.setting for model in models]
+    versions = [version for version in selection.udr if has_partners(version, settings)]
+    if not versions:
+        return
+    codes, kl = zip(*(read(model.run) for model in models))
+    options = {name: getattr(selection, name) for name in ("partners", "spearman_rows", "kl_threshold")}
+    for version in versions:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # NaN says which models have no partner
+            busy = workers if len(models) > 100 else 1
+            ranking = compute_udr(version, codes, kl, settings, **options, workers=busy)
+        rows["run"] += [model.run for model in models]
+        rows["metric"] += [version] * len(models)
+        rows["value"] += ranking.scores.tolist()
+        if not version.endswith("a2a") and version == selection.udr[0]:
+            targets = np.repeat(np.arange(len(models)), np.diff(ranking.start))
+            pairs["data"] += [models[0].data] * len(targets)
+            pairs["target"] += [models[int(i)].run for i in targets]
+            pairs["source"] += [models[int(i)].run for i in ranking.sources]
+            pairs["value"] += ranking.values.tolist()
+
+
+def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], rows: Columns, found: Columns) -> None:
+    """The dynamics score of each setting from some of its seeds, several times, and from as many as asked for.
+
+    Holtz et al. (2022), section 4, Table 1.
+    """
+    settings: dict[str, list[Point]] = {}
+    for point in points:
+        settings.setdefault(point.setting, []).append(point)
+    settings = {setting: members for setting, members in settings.items() if len(members) > 1}
+    if not settings:
+        return
+    most = min(len(members) for members in settings.values())
+    sizes = [size for size in plan.selection.dynamics_seeds if size <= most] or [most]
+    values: dict[str, float] = {}
+    for size in sorted(sizes):
+        for draw in range(_DRAWS if size < most else 1):
+            rng = np.random.default_rng([size, draw])
+            chosen = {
+                setting: [members[i] for i in sorted(rng.permutation(len(members))[:size])]
+                for setting, members in settings.items()
+            }
+            values = _score_settings(folder, plan, chosen)
+            for setting, value in values.items():
+                row = (points[0].data, setting, size, draw, " ".join(p.hash for p in chosen[setting]), value)
+                for name, item in zip(found, row):
+                    found[name].append(item)
+    rows["run"] += [point.hash for members in settings.values() for point in members]
+    rows["metric"] += ["dynamics" for members in settings.values() for _ in members]
+    rows["value"] += [values[setting] for setting, members in settings.items() for _ in members]
+
+
+def _score_settings(folder: Folder, plan: Plan, chosen: dict[str, list[Point]]) -> dict[str, float]:
+    from karenina.selection import dynamics
+
+    found = {}
+    for setting, members in chosen.items():  # one at a time: the traces of one setting are some 100 MB
+        traces = [read_array(folder, plan, point.hash, "trace.npy") for point in members]
+        found[setting] = float(dynamics(traces).scores[0])
+    return found

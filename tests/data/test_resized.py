@@ -1,0 +1,78 @@
+"""Smaller images: means of blocks, made once, and the same factors."""
+
+import numpy as np
+import pytest
+
+import karenina
+from karenina.data import resized
+from karenina.data.resized import shrink
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "karenina"
+
+
+@pytest.mark.parametrize("name", ["dsprites", "color_dsprites", "shapes3d", "blobs"])
+def test_each_pixel_is_the_mean_of_its_block(name):
+    big, small = karenina.load(name), karenina.load(f"{name}:side=8")
+    assert small.name == f"{name}:side=8"
+    assert small.image_shape == (big.image_shape[0], 8, 8)
+    assert (small.factor_names, small.factor_sizes) == (big.factor_names, big.factor_sizes)
+    images, factors = small.sample(20, np.random.default_rng(0))
+    whole, same = big.sample(20, np.random.default_rng(0))
+    np.testing.assert_array_equal(factors, same)
+    block = big.image_shape[1] // 8
+    means = whole.reshape(20, -1, 8, block, 8, block).mean((3, 5))
+    assert np.abs(images - means).max() <= 0.5
+    np.testing.assert_array_equal(small.images(factors), images) if not big.stochastic else None
+
+
+def test_all_images_are_made_once_and_kept(cache, monkeypatch):
+    monkeypatch.setattr(resized, "_FEW", 100)
+    data = karenina.load("blobs:side=4")
+    few = data.sample(50, np.random.default_rng(0))[0]
+    assert not list(cache.glob("*"))  # a look is not worth making all
+    for _ in range(3):
+        data.sample(50, np.random.default_rng(0))
+    (file,) = cache.glob("blobs-*.side4.npy")
+    np.testing.assert_array_equal(data.sample(50, np.random.default_rng(0))[0], few)
+    again = karenina.load("blobs:side=4")
+    monkeypatch.setattr(resized.Smaller, "_fill", lambda *_: pytest.fail("made twice"))
+    np.testing.assert_array_equal(again.sample(50, np.random.default_rng(0))[0], few)
+    file.write_bytes(b"something else")
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
+    np.testing.assert_array_equal(karenina.load("blobs:side=4").sample(50, np.random.default_rng(0))[0], few)
+
+
+def test_where_nothing_can_be_kept_they_stay_in_memory(cache, monkeypatch):
+    monkeypatch.setattr(resized, "_FEW", 1)
+    cache.parent.joinpath("karenina").write_text("a file in the way")
+    data = karenina.load("blobs:side=4")
+    first = data.sample(50, np.random.default_rng(0))[0]
+    np.testing.assert_array_equal(data.sample(50, np.random.default_rng(0))[0], first)
+
+
+def test_noise_stays_noise_and_options_add_up():
+    data = karenina.load("noisy_dsprites:side=16")
+    assert data.stochastic
+    a, b = (data.images([[0, 0, 0, 0, 0]], seed) for seed in (0, 1))
+    assert (a != b).any()
+    assert karenina.load("teapots", side=32, gap="exclude").name == "teapots:gap=exclude,side=32"
+    run = karenina.train("blobs:side=8", "beta_vae", latents=2, steps=1)
+    assert run.config.data == "blobs:side=8"
+
+
+@pytest.mark.parametrize("side", [0, -8, 20, 128, "big", 1.5, True])
+def test_other_sides_are_refused(side):
+    with pytest.raises(ValueError, match="64x64 pixels; side can be 4, 8, 16, 32, got"):
+        karenina.load("dsprites", side=side)
+
+
+def test_shrink_rounds_to_the_nearest():
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (5, 3, 12, 12), dtype=np.uint8)
+    means = images.reshape(5, 3, 4, 3, 4, 3).mean((3, 5))
+    np.testing.assert_array_equal(shrink(images, 4), np.floor(means + 0.5))

@@ -1,0 +1,212 @@
+"""Ranking and evaluating real runs."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import karenina
+from karenina.cli import app
+from karenina.evaluation.data import inputs
+from karenina.evaluation.ranking import CRITERIA, plot_pairs, rank
+from karenina.evaluation.scoring import evaluate
+from karenina.training.jacobian import decoder_jacobian
+from karenina.training.pictures import save_reconstructions, traverse
+
+# After 150 steps some latents have a KL of about 0.1.
+TRAINED = {"rows": 300, "kl_threshold": 1e-3}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for beta in (1, 16):
+        for seed in (0, 1):
+            out = folder / f"beta{beta}-{seed}"
+            karenina.train("blobs", "beta_vae", beta=beta, seed=seed, latents=4, steps=150, trace=True, out=out)
+    return sorted(folder.iterdir())
+
+
+def expected(by, opened):
+    """The scores of runs by a criterion, from the functions that define it."""
+    images, _ = inputs(karenina.load("blobs"), 300)
+    codes, kl = zip(*((run.encode(images)[0], run.kl(images)) for run in opened))
+    betas = [run.config.parameters["beta"] for run in opened]
+    alive = [values > 1e-3 for values in kl]
+    if by.startswith("udr"):
+        options = {"similarity": "spearman" if "spearman" in by else "lasso", "all_to_all": "a2a" in by}
+        return karenina.udr(codes, kl, betas, kl_threshold=1e-3, **options).scores
+    if by == "dynamics":
+        found = karenina.dynamics([run.trace for run in opened], betas)
+        return [dict(zip(found.groups, found.scores))[beta] for beta in betas]
+    if by == "orthogonality":
+        jacobians = [decoder_jacobian(run, z[:64])[:, :, kept] for run, z, kept in zip(opened, codes, alive)]
+        return [karenina.selection.orthogonality(jacobian) for jacobian in jacobians]
+    if by == "support":
+        return [-float(karenina.selection.factorised_support(z[:, kept])) for z, kept in zip(codes, alive)]
+    terms = [evaluate(run, metrics=(), rows=300).label_free for run in opened]
+    column, sign = {
+        "elbo": ("elbo", 1),
+        "reconstruction": ("reconstruction", -1),
+        "kl": ("kl", -1),
+        "total_correlation": ("total_correlation_sampled", -1),
+        "mutual_information": ("mutual_information_mean", -1),
+        "active_units": ("informative_latents", 1),
+    }[by]
+    return [sign * term[column] for term in terms]
+
+
+@pytest.mark.parametrize("by", CRITERIA)
+def test_every_criterion_puts_the_run_with_the_highest_score_first(runs, by):
+    opened = [karenina.open(run) for run in runs]
+    scores = dict(zip(map(str, runs), np.asarray(expected(by, opened), float)))
+    ranking = rank(runs, by, **TRAINED)
+    assert ranking.frame.run.tolist() == sorted(scores, key=lambda run: -scores[run])
+    assert ranking.frame.score.tolist() == pytest.approx(sorted(scores.values(), reverse=True), rel=1e-5)
+    assert [str(run.path) for run in ranking.runs] == ranking.frame.run.tolist()
+    assert ranking.best is ranking.runs[0]
+    assert ranking.frame["rank"].tolist() == [1, 2, 3, 4]
+
+
+def test_udr_has_short_names_and_hyphens(runs):
+    for names in (("udr", "udr_lasso", "udr-lasso"), ("udr_a2a", "udr_lasso_a2a", "udr-a2a")):
+        found = [rank(runs[:2] + runs[2:], by, **TRAINED) for by in names]
+        assert {ranking.by for ranking in found} == {names[1]}
+        assert all(ranking.frame.equals(found[0].frame) for ranking in found)
+
+
+def test_a_setting_is_all_but_data_and_seed(runs, tmp_path):
+    other = [tmp_path / str(seed) for seed in (0, 1)]
+    for seed, out in enumerate(other):
+        karenina.train("blobs", "beta_vae", beta=1, seed=seed, latents=4, steps=150, trace=True, batch=32, out=out)
+    alone = rank(runs[:2], "udr", **TRAINED).frame.set_index("run").score
+    among = rank([*runs[:2], *other], "udr", **TRAINED).frame.set_index("run").score
+    assert [among[str(run)] for run in runs[:2]] == pytest.approx([alone[str(run)] for run in runs[:2]])
+
+
+def test_udr_of_runs_is_udr_of_their_codes(runs):
+    data = karenina.load("blobs")
+    images, _ = inputs(data, 300)
+    opened = [karenina.open(run) for run in runs]
+    codes = [run.encode(images)[0] for run in opened]
+    settings = [run.config.parameters["beta"] for run in opened]
+    direct = karenina.udr(codes, [run.kl(images) for run in opened], settings, kl_threshold=1e-3)
+    ranking = rank(runs, "udr", **TRAINED).frame.set_index("run").score
+    assert [ranking[str(run)] for run in runs] == pytest.approx(direct.scores, rel=1e-6)
+
+
+def test_similarity_matrices_are_drawn(runs, tmp_path):
+    plot_pairs(rank(runs, "udr_spearman", **TRAINED), tmp_path / "pairs.png")
+    assert (tmp_path / "pairs.png").stat().st_size > 5000
+    with pytest.raises(ValueError, match="no similarity matrices"):
+        plot_pairs(rank(runs, "elbo", rows=300), tmp_path / "none.png")
+
+
+def test_the_command_prints_the_threshold(runs):
+    words = ["rank", *map(str, runs), "--by", "udr-spearman", "--rows", "300", "--kl-threshold", "0.001"]
+    found = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert found.exit_code == 0
+    assert "informative: latents with a KL above 0.001 nats" in found.output
+
+
+def test_mistakes(runs, tmp_path):
+    with pytest.raises(ValueError, match="cannot rank by 'luck'; choose one of udr"):
+        rank(runs, "luck")
+    with pytest.warns(UserWarning, match="is the same run as"):
+        assert len(rank([*runs, runs[0]], "elbo", rows=50).frame) == 4
+    other = np.random.default_rng(0).integers(0, 255, size=(50, 1, 16, 16), dtype=np.uint8)
+    karenina.train(other, "vae", latents=4, steps=2, out=tmp_path / "other")
+    with pytest.raises(ValueError, match="rank runs of one data set"):
+        rank([*runs, tmp_path / "other"], "elbo")
+    plain = tmp_path / "plain"
+    karenina.train("blobs", "vae", latents=4, steps=2, out=plain)
+    with pytest.raises(ValueError, match="has no trace"):
+        rank([*runs, plain], "dynamics", rows=50)
+    with pytest.raises(ValueError, match="give it by --data"):
+        rank([tmp_path / "other"], "elbo")
+    own = karenina.data.TableDataSet("own", (), np.zeros((50, 0)), (1, 16, 16), other.__getitem__, source="array")
+    assert len(rank([tmp_path / "other"], "elbo", rows=50, data=own).frame) == 1
+    with pytest.raises(ValueError, match="no runs"):
+        rank([])
+
+
+def test_evaluation_encodes_the_grid_and_scores_it(runs):
+    run = karenina.open(runs[2])
+    found = evaluate(run, metrics=["mig", "z_max_variance"], rows=400)
+    assert found.codes.shape == (400, 4)
+    assert found.kl == pytest.approx(run.kl(inputs(karenina.load("blobs"), 400)[0]), rel=1e-5)
+    direct = karenina.metrics.mig(found.codes, found.factors)
+    assert found.table["mig"].value == direct.value
+    # 400 rows of 3,072 combinations hardly ever agree on three factors: only the whole grid gives this a value.
+    assert np.isfinite(found.table["z_max_variance"].per_factor).all()
+    assert found.label_free["elbo"] == pytest.approx(
+        -found.label_free["reconstruction"] - found.label_free["kl"], rel=1e-6
+    )
+    table = karenina.score(run, metrics=["mig"])
+    assert {row.metric for row in table.rows} >= {"mig", "elbo", "total_correlation_sampled", "informative_latents"}
+    json.loads(table.to_json())
+    with pytest.raises(ValueError, match="draws its own images"):
+        karenina.score(run, np.zeros((5, 2)))
+
+
+def test_predictors_of_locatello_are_tested_on_other_images(runs):
+    run = karenina.open(runs[2])
+    found = evaluate(run, metrics=["sap", "mig"], protocol="locatello", rows=400)
+    images, factors = inputs(karenina.load("blobs"), 200, 1)
+    given = {"standardise": False, "c": 0.01, "continuous": False}
+    direct = karenina.metrics.sap(found.codes, found.factors, test=(run.encode(images)[0], factors), **given)
+    assert found.codes.shape == (400, 4)
+    assert found.table["sap"].value == direct.value
+    assert found.table["sap"].value != karenina.metrics.sap(found.codes, found.factors, **given).value
+
+
+def test_traversals_move_one_latent(runs, tmp_path):
+    run = karenina.open(runs[2])
+    images = karenina.load("blobs").sample(100, 0)[0]
+    walk = run.traverse(images, steps=5)
+    assert walk.images.shape == (4, 5, 1, 16, 16)
+    assert (np.diff(walk.kl) <= 0).all()
+    codes = np.repeat(run.encode(images[:1])[0], 5, axis=0)
+    codes[:, walk.order[0]] = [-2, -1, 0, 1, 2]
+    assert np.allclose(walk.images[0], run.decode(codes), atol=1e-6)
+    for name in ("t.png", "t.gif"):
+        walk.save(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 1000
+    save_reconstructions(run, images[:4], tmp_path / "r.png")
+    posterior = traverse(run, images, steps=5, span="posterior")
+    assert (abs(posterior.values) <= abs(run.encode(images)[0]).max() + 1e-6).all()
+    for arguments, message in [
+        ({"span": "x"}, "prior or posterior"),
+        ({"steps": 1}, "at least 2"),
+        ({"around": 100}, "100 images"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            traverse(run, images, **arguments)
+
+
+def test_jacobian_is_the_derivative_of_the_decoder(runs):
+    import torch
+
+    run = karenina.open(runs[0])
+    codes = np.random.default_rng(0).normal(size=(3, 4))
+    found = decoder_jacobian(run, codes)
+    assert found.shape == (3, 256, 4)
+    network = run._network
+    for code, jacobian in zip(codes, found):
+        exact = torch.autograd.functional.jacobian(
+            lambda z: network.decode(z[None]).reshape(-1), torch.tensor(code, dtype=torch.float32)
+        )
+        assert np.allclose(jacobian, exact.numpy(), atol=1e-3)
+    with pytest.raises(ValueError, match=r"expected \(n, 4\)"):
+        decoder_jacobian(run, codes[:, :2])
+
+
+def test_tasks_go_into_the_table(runs):
+    found = evaluate(karenina.open(runs[2]), metrics=["mig"], rows=300, tasks=True)
+    names = {row.metric for row in found.table.rows}
+    assert {"downstream_boosted_100", "downstream_logistic_efficiency", "fairness_mean"} <= names
+    assert found.table["fairness"].intervened
+    assert 0 < float(found.table["fairness"]) < 1
+    one = karenina.score(found.codes, found.factors[:, :1], metrics="mig", tasks=True)
+    assert "needs two factors" in one.rows[-1].note

@@ -1,0 +1,96 @@
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+PLAN = """
+name = "small <b>study</b> & more"
+data = "{data}"
+seeds = {seeds}
+steps = 40
+latents = 5
+trace = true
+[methods.beta_vae]
+beta = [1, 8]
+[evaluation]
+metrics = ["mig", "modularity", "sap"]
+rows = 400
+[selection]
+udr = ["udr_lasso"]
+kl_threshold = 0.0001
+"""
+
+
+def _make_study(out, data="blobs", seeds=2, leave=0):
+    """A study in this process, without the pool; the last `leave` models are left undone."""
+    from karenina.studies.execution.folder import Folder
+    from karenina.studies.execution.worker import execute
+    from karenina.studies.plan.parsing import parse
+    from karenina.studies.results.several_models import compare_models
+    from karenina.studies.results.table import write_results
+
+    plan = parse(PLAN.format(data=data, seeds=seeds))
+    folder = Folder(out)
+    folder.adopt(plan)
+    for point in plan.points[: len(plan.points) - leave]:
+        found = execute(str(out), point, plan.evaluation, 60.0)
+        assert found.status == "done", found.reason
+    if not leave:
+        compare_models(folder, plan)
+        write_results(folder, plan)
+    return Path(out)
+
+
+@pytest.fixture(scope="session")
+def make_study():
+    return _make_study
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory):
+    return _make_study(tmp_path_factory.mktemp("report") / "study")
+
+
+@pytest.fixture(scope="session")
+def page(study):
+    from karenina.pages.page import report
+
+    return report(study, study.parent / "page")
+
+
+@pytest.fixture(scope="session")
+def unlabelled(tmp_path_factory):
+    """Some images of blobs, without their factors."""
+    import karenina
+
+    images, _ = karenina.load("blobs").sample(600, np.random.default_rng(0))
+    path = tmp_path_factory.mktemp("data") / "own.npz"
+    np.savez(path, images=images)
+    return path
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    selenium = pytest.importorskip("selenium", reason="selenium is not installed")
+    paths = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if None in paths:
+        pytest.skip("there is no chromium with its chromedriver")
+    from selenium.webdriver import Chrome, ChromeOptions
+    from selenium.webdriver.chrome.service import Service
+
+    assert selenium
+    options = ChromeOptions()
+    options.binary_location = paths[0]
+    flags = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
+    for flag in [*flags.split(), "disable-component-update", "disable-sync", "window-size=1280,900"]:
+        options.add_argument(f"--{flag}")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        driver = Chrome(options=options, service=Service(paths[1]))
+    driver.set_script_timeout(20)
+    yield driver
+    driver.quit()

@@ -1,0 +1,236 @@
+"""What the page says, without a browser."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import karenina
+from karenina.evaluation import scoring
+from karenina.pages import contents as contents_module
+from karenina.pages import page as pages
+from karenina.pages.choice import choices
+from karenina.pages.compare import compare, match
+from karenina.pages.contents import read
+from karenina.pages.model import mosaic, priority
+from karenina.pages.page import report, show
+from karenina.studies.analyses import ANALYSES, apply, by_strength
+
+
+def data_in(text):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL).group(1))
+
+
+def test_the_answer_names_the_model_with_the_highest_udr(study, page):
+    contents = read([study])
+    values = contents.score("udr_lasso")
+    choice = choices(contents)[0]
+    assert choice.best == contents.about["run"].iloc[int(np.argmax(values))]
+    assert f"UDR {values.max():.2f}, the highest of 4 models" in choice.headline
+    assert choice.headline in page.read_text()
+
+
+def test_picks_are_the_best_of_each_number_of_informative_latents(study):
+    contents = read([study])
+    values, informative = contents.score("udr_lasso"), contents.informative
+    for pick in choices(contents)[0].picks:
+        same = informative == pick.informative
+        assert pick.score == values[same].max()
+        assert list(contents.about["run"]).index(pick.run) in np.flatnonzero(same)
+
+
+def test_the_page_is_one_file_without_addresses(page):
+    text = page.read_text()
+    assert len(text) < 20_000_000
+    assert not re.search(r"""(src|href)=["'](https?:)?//""", text)
+    assert "small &lt;b&gt;study&lt;/b&gt; &amp; more" in text
+    assert "</script" not in json.dumps(data_in(text))
+
+
+def test_figures_are_files_too(page):
+    names = re.findall(r'href="figures/(\w+\.(?:png|pdf))"', page.read_text())
+    assert {"by_strength.png", "by_strength.pdf", "traversals_best.pdf", "dynamics_most.png"} <= set(names)
+    for name in names:
+        assert (page.parent / "figures" / name).stat().st_size > 500
+
+
+def test_models_have_what_the_scatter_and_the_panel_need(study, page):
+    data = data_in(page.read_text())
+    assert len(data["models"]["run"]) == len(data["order"]) == 4
+    assert {"udr_lasso", "mig", "elbo"} <= {score["name"] for score in data["scores"]}
+    for one in data["details"].values():
+        assert np.shape(one["importance"]["matrix"]) == (4, 5)
+        assert one["decoder"]["shape"] == [16, 16, 1]
+    factors = data["factors"]["blobs"]
+    assert len(factors["values"][data["best"]]) == len(factors["names"]) * len(factors["scores"])
+
+
+def test_an_unfinished_study_with_a_failure_says_so(make_study, tmp_path):
+    from karenina.studies.execution.folder import Folder
+
+    study = make_study(tmp_path / "study", leave=2)
+    folder = Folder(study)
+    folder.fail(folder.plan().points[-1].hash, "TrainingDiverged: <i>loss</i>")
+    text = report(study, figures=False).read_text()
+    assert "2 of 4 models are done, 1 failed, 1 still to come" in text
+    assert "TrainingDiverged: &lt;i&gt;loss&lt;/i&gt;" in text
+    assert (study / "report" / "index.html").exists()
+
+
+def test_a_study_without_any_model_yet(make_study, tmp_path):
+    study = make_study(tmp_path / "study", leave=4)
+    text = report(study, figures=False).read_text()
+    assert "There is no finished model yet" in text
+
+
+def test_models_without_labels(make_study, tmp_path, unlabelled):
+    study = make_study(tmp_path / "study", data=unlabelled)
+    text = report(study).read_text()
+    assert "These models have no labels" in text
+    assert {"by_method", "dynamics_most", "dynamics_least"} <= set(re.findall(r'<figure id="(\w+)"', text))
+    assert "Training dynamics against metrics: needs labels" in text
+    assert "the highest of 4 models" in text
+    assert "Rank correlation of UDR" not in text
+
+
+def test_one_model_and_no_ranking(study, tmp_path):
+    run = sorted((study / "runs").iterdir())[0]
+    text = report([run], tmp_path, figures=False, metrics=["mig"]).read_text()
+    assert "There is one model" in text
+    assert data_in(text)["models"]["run"] == [run.name]
+
+
+def test_runs_give_the_table_and_the_ranking_that_their_study_gives(study, monkeypatch):
+    """Of a study's runs, on as many images and with the same threshold."""
+    plan = karenina.studies.find_plan(study)
+    monkeypatch.setattr(scoring.evaluate, "__kwdefaults__", {**scoring.evaluate.__kwdefaults__, "rows": 400})
+    monkeypatch.setattr(contents_module, "Selection", lambda udr: plan.selection)
+    runs, of_study = read([study / "runs"], metrics=plan.evaluation.metrics), read([study])
+    assert runs.ranked_by == of_study.ranked_by == "udr_lasso"
+    score = ["metric", "property", "factor"]
+    known = of_study.frame[of_study.frame["metric"] != "dynamics"]  # a score of settings, which runs alone do not have
+    for frame in (runs.frame, known):
+        assert not frame.duplicated(["run", *score]).any()
+    columns = ["data", "method", "strength", "seed", "latents", "steps", "family", "value"]
+    found, expected = (frame.set_index(["run", *score])[columns].sort_index() for frame in (runs.frame, known))
+    pd.testing.assert_frame_equal(found, expected, atol=1e-6)
+    order = [list(one.about["run"].iloc[np.argsort(-one.score("udr_lasso"))]) for one in (runs, of_study)]
+    assert order[0] == order[1]
+    assert choices(runs)[0].best == choices(of_study)[0].best == order[0][0]
+    assert any(command.startswith("karenina train blobs beta_vae") for command in runs.commands)
+
+
+def test_images_that_are_gone_are_said_and_the_rest_is_shown(make_study, tmp_path, unlabelled):
+    from karenina.evaluation.data import load_cached
+
+    own = tmp_path / "own.npz"
+    own.write_bytes(unlabelled.read_bytes())
+    study = make_study(tmp_path / "study", data=own)
+    own.unlink()
+    load_cached.cache_clear()
+    data = data_in(text := report(study, figures=False).read_text())
+    assert "are not at hand" in text
+    assert all(one["traversal"]["src"] and one["reconstructions"] is None for one in data["details"].values())
+
+
+def test_a_page_that_is_too_large_carries_fewer_decoders(study, monkeypatch):
+    whole = report(study, study.parent / "small", figures=False).read_text()
+    monkeypatch.setattr(pages, "MOST_BYTES", len(whole) - 200_000)
+    text = report(study, study.parent / "small", figures=False).read_text()
+    live = [one["decoder"] is not None for one in data_in(text)["details"].values()]
+    assert 0 < sum(live) < 4
+    assert f"{sum(live)} of the 4 have live latents" in text
+
+
+def test_priority_has_every_run_once_and_the_first_first(study):
+    contents = read([study])
+    runs = list(contents.about["run"])
+    order = priority(contents, [runs[2]])
+    assert order[0] == runs[2]
+    assert sorted(order) == sorted(runs)
+
+
+@pytest.mark.parametrize("paths", [["nowhere"], []])
+def test_what_is_no_study(paths, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="director"):
+        report(paths)
+
+
+def test_an_empty_directory_and_a_study_among_runs(tmp_path, study):
+    with pytest.raises(ValueError, match="neither a study"):
+        report(tmp_path)
+    with pytest.raises(ValueError, match="one study, or runs"):
+        report([study, study])
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_a_caption_has_numbers_and_they_are_those_of_the_table(study, name):
+    contents = read([study])
+    frame = apply(name, contents.frame, contents.extra)
+    if isinstance(frame, str):
+        assert frame.startswith("needs ")
+        return
+    text = ANALYSES[name].caption(frame, ("mig",))
+    cells = frame.select_dtypes("number").to_numpy(float).ravel()
+    cells = np.append(cells, frame["correlation"].median()) if "correlation" in frame else cells
+    known = {f"{value:.2f}" for value in cells} | {f"{value:.1f}" for value in cells}
+    shares = [*cells, *(1 - cells)] + [float((frame[c] > 0).mean()) for c in ("low", "correlation") if c in frame]
+    shares += [float((frame["correlation"] < 0).mean())] if "correlation" in frame else []
+    shares += [frame["mean_above_sampled"].mean()] if name == "total_correlation" else []
+    percents = {f"{100 * value:.0f}" for value in shares}
+    decimals, wholes = re.findall(r"-?\d+\.\d+", text), re.findall(r"(-?\d+) %", text.replace("are 95 %", ""))
+    undefined = "correlation" in frame and frame["correlation"].isna().all()
+    assert "nan" not in text
+    assert decimals or wholes or (undefined and "undefined" in text)
+    assert set(decimals) <= known
+    assert {number.lstrip("-") for number in wholes} <= {number.lstrip("-") for number in percents}
+
+
+def test_a_caption_says_what_the_table_says():
+    frame = pd.DataFrame(
+        {"data": "d", "method": "m", "strength": [1.0, 4.0, 8.0], "score": "mig", "median": [0.1, 0.5, 0.3]}
+    )
+    text = by_strength.caption(frame, ("mig",))
+    assert text == "The median of mig goes from 0.10 at strength 1 to 0.30 at 8; the highest is 0.50 at 4."
+
+
+def test_matching_undoes_a_permutation():
+    rng = np.random.default_rng(0)
+    order = rng.permutation(6)
+    similarity = 0.3 * rng.random((6, 6))
+    similarity[np.arange(6), order] = 1
+    assert match(similarity) == list(enumerate(order))
+
+
+def test_runs_of_different_data_are_not_compared(study, tmp_path, unlabelled):
+    import karenina
+
+    other = tmp_path / "other"
+    karenina.train(str(unlabelled), "vae", steps=5, latents=3, out=other)
+    run = sorted((study / "runs").iterdir())[0]
+    with pytest.raises(ValueError, match="one data set"):
+        compare(run, other, tmp_path / "page")
+
+
+def test_a_run_is_like_itself(study, tmp_path):
+    run = sorted((study / "runs").iterdir())[0]
+    text = compare(run, run, tmp_path, kl_threshold=0.0).read_text()
+    rows = data_in(text)["compare"]["rows"]
+    assert [row["a"] for row in rows] == [row["b"] for row in rows]
+    assert all(row["correlation"] > 0.999 for row in rows)
+
+
+def test_an_unfinished_run_has_no_page(tmp_path):
+    with pytest.raises(ValueError, match=r"no run\.json"):
+        show(tmp_path)
+
+
+def test_a_mosaic_fades_what_is_dark():
+    images = np.random.default_rng(0).random((2, 3, 1, 4, 5)).astype(np.float32)
+    whole = mosaic(images, np.array([True, False]))
+    assert whole.shape == (1, 10, 18)
+    np.testing.assert_array_equal(whole[0, :4, 6:11], images[0, 1, 0])
+    assert whole[0, 5:9, :5].std() < 0.3 * images[1, 0, 0].std()

@@ -1,0 +1,91 @@
+"""One definition of each version of UDR: in the table of a study, in `rank` and in the report."""
+
+import inspect
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import karenina
+from karenina._active import ACTIVE_KL
+from karenina.cli.report import compare as compare_command
+from karenina.evaluation.ranking import rank
+from karenina.pages.contents import read_runs, read_study
+from karenina.studies.execution.folder import Folder
+from karenina.studies.execution.runner import run
+
+# beta_vae and beta_tcvae at beta 1 are the same model.
+pytestmark = pytest.mark.filterwarnings("ignore:models .* have identical codes")
+
+
+@pytest.mark.parametrize(("version", "by"), [("spearman", "udr_spearman"), ("spearman_a2a", "udr_spearman_a2a")])
+def test_table_rank_and_report_agree(finished, smoke, version, by):
+    folder = Folder(finished)
+    frame = karenina.results(finished)
+    table = frame[frame["metric"] == f"udr_{version}"].set_index("run")["value"]
+    names = [point.hash for point in smoke.points]
+
+    codes = [np.load(folder.run(name) / "codes.npy") for name in names]
+    kl = [np.load(folder.run(name) / "kl.npy") for name in names]
+    settings = [f"{point.method} {point.setting}" for point in smoke.points]
+    assert len({point.method for point in smoke.points}) == 2
+    partners = [[j for j in range(8) if j != i and (settings[j] == settings[i] or "a2a" in version)] for i in range(8)]
+    pairs = karenina.udr(codes, kl, similarity="spearman", kl_threshold=1e-4).pairwise
+    expected = [np.median(pairs[i, row]) for i, row in enumerate(partners)]
+    assert table[names].tolist() == pytest.approx(expected, abs=1e-9)
+
+    ranked = rank([folder.run(name) for name in names], by, rows=200, kl_threshold=1e-4).frame.set_index("run")
+    assert [ranked.score[str(folder.run(name))] for name in names] == pytest.approx(expected, abs=1e-6)
+
+    reported = read_study(finished)
+    shown = dict(zip(reported.about["run"], reported.score(f"udr_{version}")))
+    assert [shown[name] for name in names] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("udr", [("udr_lasso",), ("udr_spearman_a2a", "udr_spearman")])
+def test_the_page_of_an_unfinished_study_has_the_udr_that_the_table_of_these_models_will_have(
+    finished, smoke, tmp_path, udr
+):
+    """The study stopped before its models were compared, against the one that compared them."""
+    selection = replace(smoke.selection, udr=udr)
+    both = [Folder(shutil.copytree(finished, tmp_path / name)) for name in ("finished", "stopped")]
+    for folder in both:
+        for file in folder.path.glob("*.parquet"):
+            file.unlink()
+        folder.adopt(replace(smoke, selection=selection))
+    run(replace(smoke, selection=selection), both[0].path, quiet=True)
+    done, stopped = (read_study(folder.path) for folder in both)
+    assert done.ranked_by == stopped.ranked_by == udr[0]
+    for version in udr:
+        assert np.isfinite(done.score(version)).all()
+        assert dict(zip(stopped.about["run"], stopped.score(version))) == dict(
+            zip(done.about["run"], done.score(version))
+        )
+    assert repr(sorted(stopped.intervals.items())) == repr(sorted(done.intervals.items()))  # some are NaN
+    keys = ["target", "source", "value"]
+    assert (stopped.pairs is None) == (done.pairs is None)
+    assert done.pairs is None or stopped.pairs[keys].equals(done.pairs[keys])
+
+
+def test_one_threshold_everywhere():
+    from karenina.cli.rank import rank as rank_command
+    from karenina.pages.compare import compare
+    from karenina.pages.demo import PLAN
+    from karenina.selection import plain_scores, udr
+    from karenina.studies.plan.parsing import parse
+    from karenina.studies.plan.plan import Selection
+
+    used = [inspect.signature(f).parameters["kl_threshold"].default for f in (udr, rank, compare, plain_scores)]
+    used += [inspect.signature(f).parameters["kl_threshold"].default for f in (rank_command, compare_command)]
+    used += [Selection().kl_threshold, parse(PLAN).selection.kl_threshold]
+    assert set(used) == {ACTIVE_KL}
+
+
+def test_one_seed_per_setting_has_partners_in_all_to_all(finished, smoke):
+    folder = Folder(finished)
+    runs = [folder.run(point.hash) for point in smoke.points if point.seed == 0]
+    assert np.isfinite(rank(runs, "udr_spearman_a2a", rows=200, kl_threshold=1e-4).frame.score).all()
+    with pytest.raises(ValueError, match="no model has a partner"):
+        rank(runs, "udr_spearman", rows=200, kl_threshold=1e-4)
+    assert read_runs(runs, metrics=()).ranked_by is None
