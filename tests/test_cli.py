@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own."""
+"""The command line as a user meets it."""
 
 import json
 import subprocess
@@ -37,17 +37,17 @@ def test_help_loads_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_data_list_names_every_set():
-    listed = run("data", "list")
+def test_data_list_names_every_set(command):
+    listed = command("data", "list")
     assert listed.returncode == 0
     for name in karenina.data.names():
         assert name in listed.stdout
 
 
 @pytest.mark.parametrize("name", ["blobs", "dsprites", "color_dsprites", "noisy_dsprites", "shapes3d", "teapots"])
-def test_data_show_draws_a_row_per_factor(name, tmp_path):
+def test_data_show_draws_a_row_per_factor(name, tmp_path, command):
     out = tmp_path / "sheet.png"
-    shown = run("data", "show", name, "--out", out, "--columns", 4)
+    shown = command("data", "show", name, "--out", out, "--columns", 4)
     assert shown.returncode == 0, shown.stderr
     with Image.open(out) as sheet:
         width, height = sheet.size
@@ -66,8 +66,8 @@ def test_data_show_draws_a_row_per_factor(name, tmp_path):
         (["data", "show", "blobs", "--data-dir", "/no/such/folder"], "does not exist"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_2(words, message, tmp_path):
-    answer = run(*words, cwd=tmp_path)
+def test_mistakes_are_one_line_and_exit_2(words, message, tmp_path, command):
+    answer = command(*words, cwd=tmp_path)
     assert answer.returncode == 2
     assert message in answer.stderr
     assert answer.stderr.startswith("karenina: ")
@@ -77,7 +77,7 @@ def test_mistakes_are_one_line_and_exit_2(words, message, tmp_path):
 
 
 @pytest.mark.parametrize("words", [["data", "show"], ["train"]], ids=" ".join)
-def test_damaged_data_of_ones_own_is_one_line_and_leaves_nothing(words, tmp_path):
+def test_damaged_data_of_ones_own_is_one_line_and_leaves_nothing(words, tmp_path, command):
     file = tmp_path / "mine.npz"
     np.savez_compressed(file, images=np.random.default_rng(0).integers(0, 99, (9, 16, 16), dtype=np.uint8))
     content = file.read_bytes()
@@ -85,7 +85,7 @@ def test_damaged_data_of_ones_own_is_one_line_and_leaves_nothing(words, tmp_path
     rest = ["vae", "--steps", 1, "--out", "run"] if words == ["train"] else []
     for damaged in (content[:middle], content[:middle] + b"damaged" + content[middle + 7 :], content[:-2]):
         file.write_bytes(damaged)
-        answer = run(*words, file, *rest, cwd=tmp_path)
+        answer = command(*words, file, *rest, cwd=tmp_path)
         assert answer.returncode == 2
         assert len(answer.stderr.strip().splitlines()) == 1
         assert str(file) in answer.stderr
@@ -93,14 +93,28 @@ def test_damaged_data_of_ones_own_is_one_line_and_leaves_nothing(words, tmp_path
 
 
 def test_a_run_is_scored_on_the_data_it_was_trained_on(tmp_path):
-    settings = ("--set", "network=linear", "--set", "latents=2", "--steps", 1, "--out", tmp_path / "run")
-    assert run("train", "teapots:gap=exclude", "vae", *settings).returncode == 0
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["config"]["data"] == "teapots:gap=exclude"
-    scored = run("score", tmp_path / "run", "--metrics", "mig", "--json")
+    rng = np.random.default_rng(0)
+    own, other = tmp_path / "mine.npz", tmp_path / "other" / "mine.npz"
+    other.parent.mkdir()
+    for file in (own, other):
+        images = rng.integers(0, 256, (300, 16, 16), dtype=np.uint8)
+        np.savez(file, images=images, factors=rng.integers(3, size=(300, 2)))
+    trained = tmp_path / "run"
+    settings = ("--set", "network=linear", "--set", "latents=2", "--steps", 1, "--out", trained)
+    assert run("train", f"{own}:size=8", "vae", *settings).returncode == 0
+    assert json.loads((trained / "run.json").read_text())["config"]["data"] == "mine:size=8"
+    scored = run("score", trained, "--metrics", "mig", "--json", "--data", own)  # at the size of the training
     assert (scored.returncode, scored.stderr) == (0, "")
-    other = run("score", tmp_path / "run", "--metrics", "mig", "--json", "--data", "teapots:gap=only")
-    assert "teapots:gap=only (rendered) does not give the images that the run was trained on" in other.stderr
-    assert json.loads(other.stdout) != json.loads(scored.stdout)
+    changed = run("score", trained, "--metrics", "mig", "--json", "--data", other)
+    assert "does not give the images that the run was trained on" in changed.stderr
+    assert json.loads(changed.stdout) != json.loads(scored.stdout)
+
+
+def test_a_run_on_a_named_data_set_needs_no_data(tmp_path, command):
+    settings = ("--set", "network=linear", "--set", "latents=2", "--steps", 1, "--out", tmp_path / "run")
+    assert command("train", "blobs", "vae", *settings).returncode == 0
+    scored = command("score", tmp_path / "run", "--metrics", "mig", "--json")
+    assert (scored.returncode, scored.stderr) == (0, "")
 
 
 @pytest.fixture
@@ -111,15 +125,15 @@ def codes_file(tmp_path):
     return tmp_path / "codes.npz"
 
 
-def test_score_prints_a_table_json_and_a_picture(codes_file, tmp_path):
-    table = run(
+def test_score_prints_a_table_json_and_a_picture(codes_file, tmp_path, command):
+    table = command(
         "score", codes_file, "--metrics", "mig,dci_lasso", "--plot", tmp_path / "p.png", "--csv", tmp_path / "t.csv"
     )
     assert table.returncode == 0, table.stderr
     assert [line.split()[0] for line in table.stdout.splitlines()[1:3]] == ["mig", "dci_lasso"]
     assert (tmp_path / "p.png").exists()
     assert (tmp_path / "t.csv").exists()
-    answer = run("score", codes_file, "--metrics", "mig", "--repeats", 3, "--json")
+    answer = command("score", codes_file, "--metrics", "mig", "--repeats", 3, "--json")
     scores = json.loads(answer.stdout)["scores"]
     assert scores[0]["metric"] == "mig"
     assert 0.9 < scores[0]["value"] <= 1
@@ -134,8 +148,8 @@ def test_score_prints_a_table_json_and_a_picture(codes_file, tmp_path):
         (["other.npy"], "no file 'other.npy'"),
     ],
 )
-def test_score_mistakes(codes_file, words, message, tmp_path):
-    answer = run("score", codes_file, *words, cwd=tmp_path)
+def test_score_mistakes(codes_file, words, message, tmp_path, command):
+    answer = command("score", codes_file, *words, cwd=tmp_path)
     assert answer.returncode == 2
     assert message in answer.stderr
     assert len(answer.stderr.strip().splitlines()) == 1

@@ -1,8 +1,8 @@
-"""What cannot be known: Theorem 1 of the 12,000-model study (Locatello et al. 2019, section 3 and appendix A).
+"""The impossibility result: Theorem 1 of Locatello et al. (2019, section 3 and appendix A).
 
 For independent z there are bijections f such that f(z) has exactly the distribution of z, yet every coordinate of f(z)
-depends on every coordinate of z. So no method that only sees data can tell a disentangled code from the entangled
-f(code): it needs assumptions about model or data.
+depends on every coordinate of z. So no method that only sees images can tell disentangled codes z from the
+entangled f(z): it needs assumptions about model or data.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 def householder(d: int, alpha: float = 0.3) -> NDArray[np.float64]:
     """A = I - 2 v v', orthogonal (d, d) with no zero entry; v_1^2 = alpha, the others share 1 - alpha (appendix A).
 
+    Parameters
+    ----------
+    d : int, 2 or more
+    alpha : float in (0, 0.5)
+
+    Examples
+    --------
     >>> householder(2, 0.3).round(3)
     array([[ 0.4  , -0.917],
            [-0.917, -0.4  ]])
@@ -32,7 +39,7 @@ def householder(d: int, alpha: float = 0.3) -> NDArray[np.float64]:
 class _Empirical:
     """A continuous marginal estimated from a sample: the distribution function interpolated between order statistics.
 
-    Beyond the sample's range it goes on as the two tails of a normal distribution through the outermost quantiles, so
+    Beyond the sample's range it continues as the tails of a normal distribution through the outermost quantiles, so
     that the map stays invertible there.
     """
 
@@ -128,7 +135,21 @@ class Entanglement:
 
 
 def entanglement(z: ArrayLike, alpha: float = 0.3, marginals: Sequence[Any] | None = None) -> Entanglement:
-    """The function f itself, for codes distributed as z (n, d) or as d frozen scipy distributions `marginals`."""
+    """The bijection f of Theorem 1.
+
+    Parameters
+    ----------
+    z : (n, d), independent continuous columns
+    alpha : float in (0, 0.5), see `householder`
+    marginals : d frozen scipy distributions, by default estimated from z by interpolation
+
+    Examples
+    --------
+    >>> z = np.random.default_rng(0).uniform(size=(500, 2))
+    >>> f = entanglement(z)
+    >>> bool(np.allclose(f.inverse(f(z)), z))
+    True
+    """
     z = _samples(z)
     matrix = householder(z.shape[1], alpha)
     if marginals is not None:
@@ -144,8 +165,18 @@ def entanglement(z: ArrayLike, alpha: float = 0.3, marginals: Sequence[Any] | No
 def entangle(z: ArrayLike, alpha: float = 0.3, marginals: Sequence[Any] | None = None) -> NDArray[np.float64]:
     """Turn codes z (n, d) with independent continuous columns into completely entangled ones of the same distribution.
 
-    marginals: d frozen scipy distributions, or None to estimate them from z by interpolation.
+    Parameters
+    ----------
+    z : (n, d), independent continuous columns
+    alpha : float in (0, 0.5), see `householder`
+    marginals : d frozen scipy distributions, by default estimated from z by interpolation
 
+    Returns
+    -------
+    (n, d)
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> z = rng.uniform(size=(1000, 3))
     >>> entangle(z).shape

@@ -92,8 +92,8 @@ def test_the_command(tmp_path):
         (["mig", "--seeds", "0"], "karenina: seeds must be at least 1"),
     ],
 )
-def test_the_users_mistakes_are_one_line(words, message, tmp_path):
-    result = karenina("audit", *words, cwd=tmp_path)
+def test_the_users_mistakes_are_one_line(words, message, tmp_path, command):
+    result = command("audit", *words, cwd=tmp_path)
     assert result.returncode == 2
     assert message in result.stderr
     assert result.stderr.strip().count("\n") == 0

@@ -142,7 +142,7 @@ def test_large_and_empty_requests(data):
         ([[3, 0, 0, 0, 0]], "row 0 has shape = 3, expected 0..2"),
         ([[0, 0, 0, 0, 0], [0, 0, -1, 0, 0]], "row 1 has orientation = -1, expected 0..39"),
         ([[0, 0, 0, 0]], "expected .n, 5."),
-        ([[0, 0, 0.5, 0, 0]], "whole number"),
+        ([[0, 0, 0.5, 0, 0]], "expected an integer"),
     ],
 )
 @pytest.mark.parametrize("name", ["dsprites", *VARIANTS])

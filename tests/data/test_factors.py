@@ -45,8 +45,8 @@ def test_box_samples_inside():
         ([[0, 0, 0]], r"shape \(1, 3\), expected \(n, 2\)"),
         ([[0, 5]], "row 0 has b = 5, expected 0..4"),
         ([[0, 0], [-1, 0]], "row 1 has a = -1, expected 0..2"),
-        ([[0.5, 0]], "a = 0.5, expected a whole number"),
-        ([[np.nan, 0]], "a = nan, expected a whole number"),
+        ([[0.5, 0]], "a = 0.5, expected an integer"),
+        ([[np.nan, 0]], "a = nan, expected an integer"),
         ([["x", "y"]], "must be numbers"),
     ],
 )

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import karenina
 from karenina import _plugins
+from karenina.evaluation.scoring import evaluate
 from karenina.metrics import METRICS, Metric, dci, scoring
 from karenina.metrics._inputs import as_matrix
 from karenina.metrics._rows import drawn
 from karenina.metrics.plots import plot_scores
 from karenina.metrics.registry import score_name
-from karenina.evaluation.scoring import evaluate
 
 TREES = {"dci_forest", "dci_boosted"}
 QUICK = [name for name in METRICS if name not in TREES]
@@ -207,8 +207,9 @@ def plug_ins(monkeypatch):
 
 
 def test_plug_ins_are_known_by_name(plug_ins, perfect, tmp_path, capsys, monkeypatch):
-    from karenina.cli import main
     from karenina.studies.parsing import parse
+
+    from karenina.cli import main
 
     table = karenina.score(*perfect, metrics=["mig", "half", "strict", "fails"], repeats=2)
     assert table["half"].value == table["mig"].value / 2

@@ -84,7 +84,7 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize(("method", "parameters"), EVERY_METHOD[:-1])
-def test_interrupted_run_goes_on_to_the_same_bytes(method: str, parameters: dict[str, Any], tmp_path: Path) -> None:
+def test_interrupted_run_resumes_to_the_same_bytes(method: str, parameters: dict[str, Any], tmp_path: Path) -> None:
     settings = {**SMALL, "steps": 60, "trace": True, **parameters}
     train("blobs", method, out=tmp_path / "whole", **settings)
 
@@ -98,7 +98,7 @@ def test_interrupted_run_goes_on_to_the_same_bytes(method: str, parameters: dict
         train("blobs", method, out=tmp_path / "cut", checkpoint_seconds=0, progress=stop, **settings)
     assert open_status(tmp_path / "cut") == "running"
     train("blobs", method, out=tmp_path / "cut", progress=lambda p: seen.append(p.step), **settings)
-    assert seen == [*range(1, 24), *range(23, 61)]  # went on after step 22, the last one saved
+    assert seen == [*range(1, 24), *range(23, 61)]  # resumed after step 22, the last one saved
     assert contents(tmp_path / "whole") == contents(tmp_path / "cut")
 
 
@@ -111,11 +111,11 @@ def test_memory_layout_survives_a_checkpoint(tmp_path: Path, network: str) -> No
     """Convolutions keep weights and Adam's moments in channels-last order; files do not. Nor must the running averages
     of batch normalisation be lost."""
     images = np.random.default_rng(0).random((20, 1, 64, 64), dtype=np.float32)
-    settings = {"steps": 4, "latents": 2, "batch": 2, "network": network}
+    settings = {"steps": 3, "latents": 2, "batch": 2, "network": network}
     train(images, "beta_tcvae", out=tmp_path / "whole", **settings)
 
     def stop(progress: Progress) -> None:
-        if progress.step == 3:
+        if progress.step == 2:
             raise Stop
 
     with pytest.raises(Stop):
@@ -133,7 +133,7 @@ from karenina.training import train
 def start(out):  # forked before torch has done any work, so that only the first import is paid for
     process = os.fork()
     if process == 0:
-        train("blobs", "factor_vae", out=out, steps=200, latents=4, batch=16, trace=True, checkpoint_seconds=0.02,
+        train("blobs", "factor_vae", out=out, steps=120, latents=4, batch=16, trace=True, checkpoint_seconds=0.02,
               discriminator_layers=2, discriminator_units=32)
         os._exit(0)
     return process

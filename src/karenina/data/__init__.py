@@ -116,13 +116,18 @@ def names() -> tuple[str, ...]:
 def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | None = None, **options: Any) -> DataSet:
     """A data set by name, or from a folder of images, an .npz or an .h5 of your own.
 
-    name: one of `karenina data list`, or a path; options may follow a colon, as in "teapots:gap=exclude" or
-    "faces:size=64,grey=true". data_dir: the folder with official files, by default the environment variable
-    KARENINA_DATA; an official file wins over our renderer, and `.source` says which it is.
-    options: of the data set, such as side=16 (smaller images, for every set), gap="exclude" (teapots), painting=PATH
-    (scream_dsprites), or for a path size=64, grey=True, factors_csv=PATH (see karenina.data.own). They are part of the
-    data set's `.name`.
+    Parameters
+    ----------
+    name : one of `karenina data list`, or a path
+        Options may follow a colon, as in "teapots:gap=exclude" or "faces:size=64,grey=true".
+    data_dir : the folder with official files, by default the environment variable KARENINA_DATA
+        An official file wins over our renderer, and `.source` says which it is.
+    **options : options of the data set, which become part of its `.name`
+        side=16 (smaller images, for every set), gap="exclude" (teapots), painting=PATH (scream_dsprites), or for a path size=64, grey=True, factors_csv=PATH
+        (see karenina.data.own).
 
+    Examples
+    --------
     >>> data = load("blobs")
     >>> data.factor_names, data.factor_sizes, data.image_shape, len(data), data.source
     (('background', 'x', 'y', 'radius'), (8, 8, 8, 6), (1, 16, 16), 3072, 'rendered')
@@ -162,7 +167,12 @@ def load_again(
 ) -> DataSet:
     """The data set that a run remembers as `name`, its options included.
 
-    path: where it is, if it is your own. Options of the path, as in "faces:factors_csv=new.csv", win over the run's.
+    Parameters
+    ----------
+    name : the run's `config.data`
+    path : where the data set is, if it is your own
+        Options of the path, as in "faces:factors_csv=new.csv", win over the run's.
+    data_dir : see `load`
     """
     base, options = split_name(name)
     where = base if path is None else str(path)

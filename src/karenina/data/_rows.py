@@ -99,10 +99,10 @@ def h5_rows(path: Path, key: str) -> Rows | None:
 
 
 def signature(sources: tuple[Path, ...], *, here: bool) -> str:
-    """A short mark that changes when one of the files changes.
+    """A short hash that changes when one of the files changes.
 
-    By name, size and time, which stay when a folder is copied with its cache. here: also by what no copy has: the path,
-    the file's number and the time of its last change, which nobody can set back.
+    Of name, size and time, which stay when a folder is copied with its cache. here: also of what a copy changes: the
+    path, the inode number and the time of its last change, which nobody can set back.
     """
     marks = []
     for path in sources:
@@ -114,7 +114,7 @@ def signature(sources: tuple[Path, ...], *, here: bool) -> str:
 
 @dataclass
 class CachedRows:
-    """Rows that are worked out once from source files and kept as a .npy, from then on a memory map.
+    """Rows that are computed once from source files and kept as a .npy, which is then memory-mapped.
 
     sources: the files, whose sizes and times the cache must match. shape: of the whole array, uint8. blocks: gives the
     array in pieces. The cache lies beside the first source, or in `folder` with those of other sources; where it cannot

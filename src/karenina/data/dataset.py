@@ -15,16 +15,24 @@ Render = Callable[[NDArray, np.random.Generator], NDArray[np.uint8]]
 class DataSet:
     """Images made from factor rows, by a renderer or by looking them up in a file.
 
+    Parameters
+    ----------
+    name : str
+    factors : FactorGrid or FactorBox
+        Also as `factor_names` (k,) and `factor_sizes` (k,), None for a continuous factor.
+    image_shape : (channels, height, width)
+    render : (checked factor rows (n, k), generator) -> uint8 images (n, c, h, w)
+    source : "rendered", or the official file that is read
+    stochastic : whether the same factor row can give different images
+    size : number of images, for continuous factors; `len(data)` of a grid is its number of combinations
+
+    Examples
+    --------
     >>> import karenina, numpy as np
     >>> data = karenina.load("blobs")
     >>> images, factors = data.sample(64, np.random.default_rng(0))
     >>> images.shape, images.dtype, factors.shape
     ((64, 1, 16, 16), dtype('uint8'), (64, 4))
-
-    Attributes: `name`; `factors`, a FactorGrid or FactorBox; `factor_names`; `factor_sizes` (None for a continuous
-    factor); `image_shape` (channels, height, width); `source`, "rendered" or the official file that is read;
-    `stochastic`, whether the same factor row can give different images; `labelled`; `len(data)`, the number of
-    factor combinations.
     """
 
     labelled = True
@@ -69,14 +77,22 @@ class DataSet:
         return f"<{self.name}: {c}x{h}x{w} images; {sizes or 'no factors'}; {self.source}>"
 
     def images(self, factors: ArrayLike, rng: np.random.Generator | int | None = None) -> NDArray[np.uint8]:
-        """The images (n, c, h, w) of factor rows (n, k). `rng` decides what is left to chance (default: seed 0)."""
+        """The images (n, c, h, w) of factor rows (n, k). `rng` is for random parts (default: seed 0)."""
         rows = self.factors.check(factors)
         return self._render(rows, np.random.default_rng(0 if rng is None else rng))
 
     def sample(
         self, n: int, rng: np.random.Generator | int, fixed: Fixed | None = None
     ) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-        """n random images (n, c, h, w) and their factor rows (n, k), uniform with replacement."""
+        """n random images (n, c, h, w) and their factor rows (n, k), uniform with replacement.
+
+        Parameters
+        ----------
+        n : int
+        rng : generator or seed
+        fixed : dict, optional
+            Name of a factor -> the value at which it is held, or n values.
+        """
         rng = np.random.default_rng(rng)
         rows = self.factors.sample(n, rng, fixed)
         return self._render(rows, rng), rows
@@ -89,10 +105,20 @@ class DataSet:
 
 
 class TableDataSet(DataSet):
-    """Images with a table of factors, one row each, in no particular grid; or with no factors at all.
+    """Images with a table of factors, one row per image, that need not form a grid; or with no factors at all.
 
-    `sample` draws images; `images(factors)` gives for each row one of the images that carry exactly these factors.
-    `details` names the values of factors that were words: {"colour": ("blue", "red")} means 0 is blue, 1 is red.
+    `sample` draws images; `images(factors)` gives for each row one of the images that have exactly these factors.
+
+    Parameters
+    ----------
+    name : str
+    names : k names of factors
+    table : (m, k), the factors of the m images
+    image_shape : (channels, height, width)
+    fetch : indices (n,) -> uint8 images (n, c, h, w)
+    source : where the images are from
+    details : dict, optional
+        Names of a categorical factor's values: {"colour": ("blue", "red")} means 0 is blue, 1 is red.
     """
 
     def __init__(
@@ -122,7 +148,7 @@ class TableDataSet(DataSet):
 
     @property
     def factor_sizes(self) -> tuple[int | None, ...]:
-        """The number of values of each whole-number factor; None for a factor of floats."""
+        """The number of values of each factor of integers; None for a continuous factor."""
         if self._sizes is None:
             whole = (self.table == np.round(self.table)).all(axis=0)
             self._sizes = tuple(len(np.unique(column)) if ok else None for column, ok in zip(self.table.T, whole))
@@ -151,7 +177,7 @@ class TableDataSet(DataSet):
     def at(self, index: ArrayLike, rng: np.random.Generator | int | None = None) -> NDArray[np.uint8]:
         flat = np.atleast_1d(np.asarray(index))
         if flat.ndim != 1 or flat.dtype.kind not in "iu" or (flat.size and (flat.min() < 0 or flat.max() >= len(self))):
-            raise ValueError(f"indices must be whole numbers (n,) in 0..{len(self) - 1}")
+            raise ValueError(f"indices must be integers (n,) in 0..{len(self) - 1}")
         return self._fetch(flat)
 
     def _lookup(self, rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:

@@ -1,9 +1,9 @@
-"""Download official files: several mirrors, resumed after a cut, checked, and in place only when whole.
+"""Download official files: from several mirrors, resumed when interrupted, checked, in place only when complete.
 
-While a file comes in it is NAME.part, which belongs to one process at a time; running the same command again resumes
-from there. Checksums and sizes are those that the data sets' users have published; where there is none, a zip archive
-is checked by the sums inside it. No server is believed: what it says of a length, and how long and how much it sends,
-has limits, beyond which the next mirror is tried.
+During the download a file is NAME.part, which belongs to one process at a time; the same command again resumes from
+there. Checksums and sizes are those that users of the data sets have published; where there is none, a zip archive is
+checked by the checksums inside it. Servers are not trusted: the length that they announce, and the time and bytes that
+they take, have limits, beyond which the next mirror is tried.
 """
 
 import contextlib
@@ -38,19 +38,19 @@ _HEADROOM = 1 << 28  # bytes that a file of unknown size leaves on the disk
 
 
 class DownloadError(OSError):
-    """No mirror gave the file whole."""
+    """No mirror gave the complete file."""
 
 
 class _WrongFile(Exception):
-    """A mirror gave something else than the file: what there is of it is of no use."""
+    """A mirror gave something else than the file: what was received is discarded."""
 
 
 class _BadAnswer(Exception):
-    """A mirror says what cannot be, or there is no room for what it says: what there is of the file stays."""
+    """A mirror announces an impossible size, or one for which there is no room: what was received is kept."""
 
 
 def get(name: str, data_dir: str | os.PathLike[str], progress: Progress | None = None) -> list[Path]:
-    """Fetch and unpack all official files of a data set; those that are there are checked. Gives their paths."""
+    """Fetch and unpack all official files of a data set and return their paths; existing files are checked."""
     if name not in SOURCES:
         close = difflib.get_close_matches(name, SOURCES, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}? There are" if close else "there are"
@@ -88,7 +88,7 @@ def _in_place(target: Path, file: File) -> bool:
 
 
 def _check_in_place(path: Path, file: File) -> None:
-    """What is in place may be the user's: a wrong file is an error, and stays."""
+    """A file in place may be the user's: if it is wrong, that is an error, and the file is kept."""
     try:
         _check(path, file)
     except _WrongFile as error:
@@ -108,7 +108,7 @@ def _unpack(source: Path, target: Path, how: str) -> None:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[Path]:
-    """The place where a file comes in, for this process alone: NAME.part, on which others wait for the lock.
+    """The path of a download, for this process alone: NAME.part, whose lock other processes wait for.
 
     If the process dies the system drops the lock, and the next resumes from the part. Where there are no locks
     (Windows, some network disks) every process has a part of its own, which does not outlive it.
@@ -191,10 +191,10 @@ def download(
     retries: int = 5,
     backoff: float = 1.0,
 ) -> Path:
-    """Fetch a file from the first of several addresses that gives it whole.
+    """Fetch a file from the first of several addresses that gives all of it.
 
-    A connection that is cut or stalls is taken up again where it was, up to `retries` times in a row without much that
-    is new, waiting `backoff`, 2 `backoff`, 4 `backoff`, ... seconds. A file with a wrong checksum or size is removed,
+    A connection that is cut or stalls is resumed, up to `retries` times in succession without much progress,
+    waiting `backoff`, 2 `backoff`, 4 `backoff`, ... seconds. A file with a wrong checksum or size is removed,
     and the next address is tried. most: bytes after which a file of unknown size is given up. The file appears at
     `path` only after the checks; what another process puts there meanwhile is checked, and taken if it is right.
     """
@@ -221,7 +221,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _fill(part: Path, file: File, progress: Progress | None, retries: int, backoff: float) -> None:
-    """Fill `part` from the first address that gives the file whole, and check it."""
+    """Fill `part` from the first address that gives the complete file, and check it."""
     report = progress and _named(progress, file.filename)
     reasons = []
     for url in file.urls:

@@ -63,7 +63,7 @@ def _outlines() -> NDArray[np.float64]:
 
 
 def _draw(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Scan conversion of n polygons at once, in whole numbers: rows (n, 5) -> images (n, 1, 64, 64).
+    """Scan conversion of n polygons at once, in integer arithmetic: factor rows (n, 5) -> images (n, 1, 64, 64).
 
     An image row is a 64-bit word. Every edge that crosses the line through the pixel centres of the row flips all
     pixels right of the crossing, which leaves the inside set.

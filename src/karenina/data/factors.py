@@ -1,7 +1,7 @@
 """The factors of variation of a data set: a grid of values, or a box of continuous ones.
 
-A factor row is one setting of all factors. `sample` draws rows uniformly with replacement, which is the protocol of the
-12,000-model study (no epochs, no split); `fixed` holds some factors at given values.
+A factor row has one value per factor. `sample` draws rows uniformly with replacement, as in Locatello et al. (2019: no
+epochs, no split); `fixed` holds some factors at given values.
 """
 
 from collections.abc import Mapping
@@ -39,6 +39,13 @@ def _column(names: tuple[str, ...], name: str) -> int:
 class FactorGrid:
     """Every combination of k discrete factors, numbered row-major: the last factor changes fastest.
 
+    Parameters
+    ----------
+    names : k names, all different
+    sizes : k integers, the number of values of each factor
+
+    Examples
+    --------
     >>> grid = FactorGrid(("shape", "x"), (3, 4))
     >>> len(grid), grid.rows([0, 5]).tolist(), grid.index([[1, 1]]).tolist()
     (12, [[0, 0], [1, 1]], [5])
@@ -66,7 +73,7 @@ class FactorGrid:
         """Flat indices (n,) to factor rows (n, k)."""
         flat = np.atleast_1d(np.asarray(index))
         if flat.ndim != 1 or flat.dtype.kind not in "iu":
-            raise ValueError(f"indices must be whole numbers of shape (n,), got {flat.dtype} {flat.shape}")
+            raise ValueError(f"indices must be integers of shape (n,), got {flat.dtype} {flat.shape}")
         if flat.size and (flat.min() < 0 or flat.max() >= len(self)):
             raise ValueError(f"index {flat[(flat < 0) | (flat >= len(self))][0]} is outside 0..{len(self) - 1}")
         return np.stack(np.unravel_index(flat, self.sizes), axis=1).astype(np.int64, copy=False)
@@ -76,7 +83,7 @@ class FactorGrid:
         return self.index_of_checked(self.check(rows))
 
     def index_of_checked(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """`index` of rows that are known to be whole numbers within the grid: five times faster for a batch."""
+        """`index` of rows that are known to be integers within the grid: five times faster for a batch."""
         return rows @ self._strides
 
     def check(self, rows: ArrayLike) -> NDArray[np.int64]:
@@ -87,7 +94,7 @@ class FactorGrid:
                 raise ValueError(f"factor rows must be numbers, got {rows.dtype}")
             bad = ~np.isfinite(rows) | (rows != np.round(rows))
             if bad.any():
-                raise ValueError(f"{_first_bad(bad, rows, self.names)}, expected a whole number")
+                raise ValueError(f"{_first_bad(bad, rows, self.names)}, expected an integer")
         bad = (rows < 0) | (rows >= np.array(self.sizes))
         if bad.any():
             column = int(np.argwhere(bad)[0, 1])
@@ -108,6 +115,13 @@ class FactorGrid:
 class FactorBox:
     """k continuous factors, each uniform on [low, high).
 
+    Parameters
+    ----------
+    names : k names
+    low, high : k numbers each
+
+    Examples
+    --------
     >>> box = FactorBox(("azimuth",), (0.0,), (6.28,))
     >>> box.sample(2, np.random.default_rng(0)).shape
     (2, 1)

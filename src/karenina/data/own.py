@@ -59,11 +59,18 @@ def folder(
 ) -> TableDataSet:
     """The image files of a folder, in the order of their sorted names.
 
-    factors_csv: a table whose first column is the file name, the others one factor each; or CelebA's attribute file.
-    size: the images are resized to this (64, (64, 48) or "64x48": height, width); needed if they differ. crop: first
-    cut out the middle (CelebA: crop=178, size=64). grey: one channel or three; by default one if all files are grey.
-    recursive: subfolders too. strict: an image without factors or factors without an image is an error, else it is left
-    out.
+    Parameters
+    ----------
+    path : the folder
+    factors_csv : a table with file names in the first column and one factor per further column, or CelebA's attributes
+    size : 64, (64, 48) or "64x48", optional
+        Height and width to which images are resized; needed if they differ.
+    crop : as `size`, optional
+        Height and width that are first cut out of the middle (CelebA: crop=178, size=64).
+    grey : bool, optional
+        One channel or three; by default one if all files are grey.
+    recursive : whether subfolders count
+    strict : whether an image without factors, or factors without an image, is an error; otherwise it is left out
     """
     _check_flags(grey=grey, recursive=recursive, strict=strict)
     root = Path(path)
@@ -201,8 +208,8 @@ def _decoded(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.ui
 def npz_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
     """An .npz with `images`, optionally `factors` (n, k) and `factor_names` (k).
 
-    images: (n, h, w), (n, h, w, c) or (n, c, h, w) with one or three channels, uint8, bool, or float in [0, 1]. size
-    and grey: as for `folder`.
+    images is (n, h, w), (n, h, w, c) or (n, c, h, w) with one or three channels, uint8, bool, or float in [0, 1].
+    `size` and `grey` are those of `folder`.
     """
     path = Path(path)
     expected = "an .npz with images (n, h, w[, c])"

@@ -11,7 +11,7 @@ from karenina.data.factors import FactorGrid
 
 
 def traversals(data: DataSet, columns: int = 10, seed: int = 0) -> list[tuple[str, NDArray[np.uint8]]]:
-    """(label, images (m, c, h, w)) for every factor: m values of it, spread evenly, the other factors held.
+    """(label, images (m, c, h, w)) for every factor: m evenly spaced values of it, the other factors fixed.
 
     Data without a grid of factors gives rows of random images instead.
     """

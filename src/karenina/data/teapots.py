@@ -1,7 +1,7 @@
-"""teapots: the Utah teapot from all sides and in all colours, the data set of the DCI paper.
+"""teapots: the Utah teapot from all sides and in all colours.
 
-Eastwood & Williams (2018), section 4.1: azimuth, elevation, red, green and blue, each uniform and independent, with
-shape and lighting held constant and the background removed (white, as the paper's renderer leaves it).
+The data set of Eastwood & Williams (2018), section 4.1: azimuth, elevation, red, green and blue, each uniform and
+independent, with constant shape and lighting and without background (white, as in the paper's renderer).
 
 Every image is drawn when it is asked for. The camera looks at the middle of the pot; azimuth 0 has the spout on the
 right, and a growing azimuth moves the camera anticlockwise around the vertical axis. Elevation 0 is a view from the

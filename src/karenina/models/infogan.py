@@ -1,7 +1,7 @@
-"""InfoGAN as the DCI paper trains it (Eastwood & Williams, 2018, appendix A): all input to the generator is code.
+"""InfoGAN as in Eastwood & Williams (2018, appendix A): the generator has no input but the codes.
 
-The objective is that of the improved Wasserstein GAN (Gulrajani et al., 2017) plus the lower bound on the mutual
-information of InfoGAN (Chen et al., 2016). Q shares every layer of the critic but the last; the code of an image is the
+The objective is that of the improved Wasserstein GAN (Gulrajani et al. 2017) plus the lower bound on the mutual
+information of InfoGAN (Chen et al. 2016). Q shares every layer of the critic but the last; the code of an image is the
 mean that Q gives, and decoding is the generator.
 """
 

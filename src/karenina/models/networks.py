@@ -170,8 +170,8 @@ def _resnet(shape: Shape, latents: int, outputs: int, norm: Norm) -> Parts:
 
 @dataclass(frozen=True)
 class Network:
-    """How to build a network, which images it takes (side None: any), the initial weights that it does best with, and
-    the step sizes of Adam that suit it: in a long run, and the largest (docs/methods.md)."""
+    """How to build a network, which images it takes (side None: any), its best initial weights, and its learning rates
+    for Adam: that of a long run, and the largest (docs/methods.md)."""
 
     parts: Callable[[Shape, int, int, Norm], Parts]
     side: int | None
@@ -180,7 +180,7 @@ class Network:
     largest_rate: float = 1e-4
 
     def rate(self, steps: int, init: str) -> float:
-        """The step size for a run of so many steps: the fewer, the larger, if the model does not begin collapsed.
+        """The step size for a run of so many steps: larger in shorter runs, if the initial weights do not collapse.
 
         >>> [NETWORKS["conv64"].rate(steps, "he") for steps in (1000, 10_000, 50_000, 300_000)]
         [0.001, 0.001, 0.0002, 0.0001]

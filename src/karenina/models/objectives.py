@@ -28,10 +28,16 @@ Objective = Callable[..., Terms]
 class Batch:
     """What an objective sees of n images.
 
-    x: (n, c, h, w) in [0, 1]. mean, logvar: (n, latents), the parameters of q(z|x). z: (n, latents), one sample of it.
-    reconstruction: -log p(x|z), summed over pixels, averaged over the batch (and weighted, if the run says so).
-    kl: (latents,), KL(q(z_j|x) || p(z_j)) averaged over the batch. step: updates made so far. size: images in the data
-    set, or inf. beside: the modules trained beside the network, by name (see karenina.training.methods.Beside).
+    Attributes
+    ----------
+    x : (n, c, h, w), in [0, 1]
+    mean, logvar : (n, latents), the parameters of q(z|x)
+    z : (n, latents), one sample of q(z|x)
+    reconstruction : (), -log p(x|z) summed over pixels, averaged over the batch, times `reconstruction_weight`
+    kl : (latents,), KL(q(z_j|x) || p(z_j)) averaged over the batch
+    step : updates made so far
+    size : number of images in the data set, or inf
+    beside : dict, the modules trained beside the network (see karenina.training.methods.Beside)
     """
 
     x: Tensor

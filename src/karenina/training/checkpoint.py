@@ -83,7 +83,7 @@ def load_weights(module: nn.Module, tensors: dict[str, Tensor], path: Path) -> N
 
 
 def save_checkpoint(path: Path, config: Config, learner: Learner, state: State, older: Path | None = None) -> None:
-    """Write where the run is; what was at `path` is kept at `older`."""
+    """Write the state of the run; the file that was at `path` is kept at `older`."""
     tensors = {"noise": state.noise.get_state()}
     for name, module in learner.modules.items():
         tensors |= {f"module/{name}/{key}": value for key, value in module.state_dict().items()}
@@ -109,7 +109,7 @@ def save_checkpoint(path: Path, config: Config, learner: Learner, state: State, 
 
 
 def load_checkpoint(path: Path, config: Config, learner: Learner, state: State) -> None:
-    """Bring learner and state to where the checkpoint was. On BadFile they must not be used any more."""
+    """Restore learner and state from a checkpoint. After BadFile they must not be used any more."""
     tensors, about = read_tensors(path)
     try:
         if Config.from_json(about.get("config")) != config:

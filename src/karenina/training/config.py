@@ -29,7 +29,7 @@ class Config:
     data: name of the data set with its options, as `load` takes it. images: a hash of some of its images, so that
     another set of the same name is noticed.
     parameters: all parameters of the method, defaults included. reconstruction_weight: multiplies -log p(x|z).
-    A field with a default is younger than some stored runs; its default is what they did.
+    A field with a default was added later than some stored runs; the default is what they used.
     """
 
     data: str

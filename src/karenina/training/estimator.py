@@ -14,17 +14,29 @@ from karenina.training.train import train
 class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Disentangled codes as a scikit-learn transformer.
 
+    X is (n, c, h, w), (n, h, w) or flattened images (n, features), uint8 or floats in [0, 1]. `transform` gives the
+    mean codes (n, latents), `inverse_transform` images in [0, 1] of the shape of X, `score` the mean ELBO (higher is
+    better).
+
+    Parameters
+    ----------
+    method, latents, steps, batch, network, learning_rate, init, decoder, reconstruction_weight : see `karenina.train`
+    parameters : dict, optional
+        Parameters of the method, such as {"beta": 6}.
+    image_shape : (c, h, w), optional
+        Of flattened images; by default each is an image of height 1.
+    random_state : int, the seed
+
+    Attributes
+    ----------
+    run_ : Run, the trained model
+
+    Examples
+    --------
     >>> X = np.random.default_rng(0).random((20, 8, 8))
     >>> model = DisentanglingVAE("beta_tcvae", latents=3, parameters={"beta": 6}, steps=2).fit(X)
     >>> model.transform(X).shape
     (20, 3)
-
-    X: images (n, c, h, w), (n, h, w), or rows (n, features), uint8 or floats in [0, 1]. Rows are images of one
-    line unless `image_shape` (c, h, w) says otherwise. `parameters`: those of the method, such as {"beta": 6}; the
-    other arguments are those of `karenina.train`, and `random_state` is its seed.
-
-    Attributes: run_, the trained Run. transform gives the means (n, latents), inverse_transform images in [0, 1] of the
-    shape of X, score the mean ELBO (higher is better), for searches over parameters.
     """
 
     def __init__(

@@ -142,7 +142,7 @@ def total(terms: dict[str, Tensor]) -> Tensor:
 
 
 def minimise(loss: Tensor, optimiser: fast.Adam, *, others: bool) -> None:
-    """One step of this optimiser. `others`: the loss also depends on weights that are not its to change."""
+    """One step of this optimiser. `others`: the loss also depends on weights that this optimiser must not change."""
     optimiser.zero_grad()
     # Naming the weights saves the gradients of the others; where there are none it would only cost time.
     loss.backward(inputs=optimiser.parameters if others else None)

@@ -17,7 +17,7 @@ from karenina.training.learners import Learner, network_of
 
 
 class TrainingDiverged(ValueError):
-    """Training cannot go on: a loss term is not a finite number, or has exploded. The message says which and when."""
+    """Training cannot continue: a loss term is not finite, or has exploded. The message says which and when."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Progress:
 
 @dataclass
 class State:
-    """All that changes while a run goes on, besides the learner's weights; a checkpoint is both."""
+    """All that changes during a run, besides the learner's weights; a checkpoint is both."""
 
     rng: np.random.Generator
     noise: torch.Generator

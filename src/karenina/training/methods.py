@@ -62,11 +62,22 @@ class Beside:
 class Method:
     """What `karenina.train` needs to know of a method.
 
-    objective: a function from a batch to named loss terms; its keyword arguments are parameters of the method. beside:
-    modules trained beside the network. learner: what makes an update, where an objective is not enough. fit: a closed
-    form, (images, latents, seed) -> network, in place of steps. network: builds the model. parameters: those that are
-    not arguments of the objective, with their defaults. choices: the values of a text parameter. fixed: settings of
-    `train` that are the method's to decide. bound: the largest absolute value of a code under the prior, if there is.
+    Parameters
+    ----------
+    objective : a function from a batch to named loss terms, optional
+        Its keyword arguments are parameters of the method.
+    beside : modules trained beside the network
+    learner : makes an update, where an objective is not enough
+    fit : a closed form in place of steps, optional
+        (images, latents, seed) -> network.
+    network : (network's name, image shape, latents) -> model
+    parameters : dict
+        Parameters that are not arguments of the objective, with their defaults.
+    choices : dict
+        Name of a text parameter -> the values that it takes.
+    fixed : dict
+        Settings of `train` that the method decides.
+    bound : largest absolute value of a code under the prior, or None if there is none
     """
 
     objective: Objective | None = None

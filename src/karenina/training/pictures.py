@@ -25,10 +25,15 @@ def prior_span(run: "Run", deviations: float = 2.0) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Traversal:
-    """Images when one latent moves and the others stay: as in figures 3, 9 to 17 of Duan et al. 2020.
+    """Decoded images while one latent moves and the others stay, as in figures 3 and 9 to 17 of Duan et al. (2020).
 
-    images: (L, steps, c, h, w) in [0, 1], latents in the order of `order`, the largest KL first. values: (L, steps), to
-    which the moved latent was set. kl: (L,) in the same order. informative: (L,) bool.
+    Attributes
+    ----------
+    images : (L, steps, c, h, w), in [0, 1]; latents in the order of `order`
+    values : (L, steps), the values of the moving latent
+    order : (L,), latents by falling KL
+    kl : (L,), in that order
+    informative : (L,) bool, in that order
     """
 
     images: NDArray[np.float32]
@@ -55,9 +60,15 @@ def traverse(
 ) -> Traversal:
     """Move each latent of image number `around` while the others stay.
 
-    images: (n, c, h, w), from which each latent's KL and the posterior's range are estimated; a few hundred will do.
-    span: "prior" moves over [-2, 2] (InfoGAN: [-1, 1], where all of its codes lie), "posterior" from the 1st to the
-    99th percentile of the latent's mean codes.
+    Parameters
+    ----------
+    run : Run
+    images : (n, c, h, w), from which KL and the range of each latent are estimated; a few hundred are enough
+    around : index of the image whose codes the other latents keep
+    steps : int, values per latent
+    span : {"prior", "posterior"}
+        "prior" moves over [-2, 2] (InfoGAN: [-1, 1], where all of its codes lie), "posterior" from the 1st to the 99th
+        percentile of the latent's mean codes.
     """
     if span not in ("prior", "posterior"):
         raise ValueError(f"span must be prior or posterior, got {span!r}")

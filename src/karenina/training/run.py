@@ -33,16 +33,24 @@ _FEATURE_ROWS, _HEAD_ROWS = 32, 1024
 class Run:
     """A trained model: `encode`, `decode`, `history`, `config`.
 
+    Attributes
+    ----------
+    config : Config, every choice that decided the result
+    history : DataFrame
+        Columns step, loss, its weighted terms (which add up to the loss) and kl_0, kl_1, ... (the KL of each latent);
+        each row has averages since the row before.
+    trace : (30, 200, units) float16, or None without `trace=True` in training
+    path : the directory, or None
+    status : "finished"
+
+    Examples
+    --------
     >>> import karenina
     >>> run = karenina.train("blobs", "beta_vae", beta=16, latents=8, steps=2, out="runs/a")  # 6,000 steps: 10 s
     >>> images, factors = karenina.load("blobs").sample(5, np.random.default_rng(0))
     >>> mean, logvar = run.encode(images)
     >>> mean.shape, run.decode(mean).shape == images.shape
     ((5, 8), True)
-
-    config: every choice that decided the result. history: a table with the columns step, loss, its terms (weighted:
-    they add up to it) and kl_0, kl_1, ... (the KL of each latent), averages since the row before.
-    trace: (30, 200, units) float16 or None, see `train`. path: the directory, or None. status: "finished".
     """
 
     def __init__(
@@ -116,9 +124,9 @@ class Run:
 
     @torch.inference_mode()
     def evaluate(self, images: ArrayLike, seed: int = 0) -> dict[str, float]:
-        """Averages over images of reconstruction (-log p(x|z), one sample of z), kl, and elbo = -(reconstruction + kl).
+        """Averages over images (n, c, h, w): reconstruction (-log p(x|z), one sample of z), kl, elbo = -(both).
 
-        Not weighted by the method's strength nor by `reconstruction_weight`, so that runs can be compared.
+        Weighted neither by the method's strength nor by `reconstruction_weight`, so that runs can be compared.
         """
         checked = check_images(images, self.config.image_shape)
         mean, logvar = self.encode(checked)
@@ -186,7 +194,19 @@ def shapes(make: Callable[[], torch.nn.Module]) -> dict[str, tuple[int, ...]]:
 
 
 def open(path: str | os.PathLike[str]) -> Run:
-    """The finished run in a directory. Executes nothing of what it finds there, and believes none of it unchecked."""
+    """The finished run in a directory. All files are checked, and none of their content is executed.
+
+    Parameters
+    ----------
+    path : directory of the run
+
+    Examples
+    --------
+    >>> import karenina
+    >>> _ = karenina.train("blobs", "pca", latents=3, steps=2, out="runs/pca")
+    >>> karenina.open("runs/pca").config.method
+    'pca'
+    """
     path = Path(path)
     about = read_about(path)
     if about["status"] != "finished":

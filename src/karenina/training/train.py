@@ -56,30 +56,51 @@ def train(
 ) -> Run:
     """Train a model; with `out`, keep it in that directory and resume there if it was interrupted.
 
+    Parameters
+    ----------
+    data : a data set, its name or path, or images (n, c, h, w), uint8 or floats in [0, 1]
+    method : vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, dip_vae_ii, infogan, pca
+        Or an objective or a method of your own (see karenina.training.methods).
+    seed : int
+    steps : int
+        Updates, each from `batch` images drawn with replacement (pca: from as many images, at most 10,000).
+    out : directory, optional
+    network : see karenina.models.networks.NETWORKS
+        "auto" takes conv64, conv32 or mlp, by image size.
+    latents, batch : int
+    learning_rate : float or "auto"
+        "auto" is 1e-3 for mlp and linear and 1e-4, the papers' value, for the others, but for conv64, conv32 and fc
+        with init "he" 10 / steps, from 1e-4 to 1e-3, so that a short run gives a useful model.
+    init : {"auto", "torch", "glorot", "he"}
+        Initial weights (see docs/methods.md). "auto" is torch for mlp and linear and he for the others; Locatello
+        et al. (2019) used glorot.
+    decoder : {"bernoulli", "gaussian"}
+    reconstruction_weight : float or "auto"
+        Factor of -log p(x|z); "auto" is 64 * 64 / (height * width), which is 1 at the papers' size.
+    trace : bool
+        Record what the dynamics score reads: the first decoder layer for 200 images at 30 steps.
+    checkpoint_seconds : float
+        How much work a run with `out` can lose when killed. The result is the same to the byte. A damaged checkpoint is
+        noticed, and the run resumes from the one before it.
+    device : {"auto", "cpu", "cuda", "mps"}
+    precision : {"float32", "tf32", "bf16"}
+        Of matrix products and convolutions; tf32 is for NVIDIA GPUs.
+    compile : bool
+        Let torch.compile fuse the network's layers. Starting takes a minute and a C++ compiler; no gain on a CPU.
+    progress : called with a Progress about 200 times or more
+    **parameters : the method's, such as beta=4
+
+    Returns
+    -------
+    Run
+        The same call again returns the finished run at once; what "auto" meant when the run was started is kept. Where
+        `out` has another run that is finished or has a checkpoint it is a ValueError, as is a run that diverges
+        (TrainingDiverged, recorded in run.json).
+
+    Examples
+    --------
     >>> train("blobs", "beta_vae", beta=16, latents=8, steps=2).history.step.tolist()  # 6,000 steps: 10 s on one core
     [1, 2]
-
-    data: a data set, its name or path, or images (n, c, h, w), uint8 or floats in [0, 1].
-    method: vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, dip_vae_ii, infogan, pca, an objective or a
-    method of your own (see karenina.training.methods). `parameters` are the method's, such as beta=4.
-    steps: updates, each from `batch` images drawn with replacement (pca: from as many images, at most 10,000).
-    network: see karenina.models.networks.NETWORKS; "auto" takes conv64, conv32 or mlp, by image size.
-    learning_rate: "auto" is 1e-3 for mlp and linear and 1e-4, the papers' value, for the others, but for conv64, conv32
-    and fc with init "he" 10 / steps, from 1e-4 to 1e-3, so that a short run gives a useful model.
-    init: initial weights, torch, glorot (as in Locatello et al., 2019) or he; "auto" is torch for mlp and linear and he
-    for the others (see docs/methods.md).
-    reconstruction_weight: factor of -log p(x|z); "auto" is 64 * 64 / (height * width), which is 1 at the papers' size.
-    trace: record what the dynamics score needs: activations of the first decoder layer for 200 images at 30 moments.
-    checkpoint_seconds: a run with `out` can lose this much work when killed. What it ends with is the same to the byte.
-    A checkpoint that was damaged is noticed, and the run resumes from the one before it.
-    device: auto, cpu, cuda or mps. precision: float32, tf32 (NVIDIA GPUs) or bf16, of matrix products and convolutions.
-    compile: let torch.compile fuse the network's layers; starting takes a minute, and a C++ compiler. On a CPU nothing
-    is gained.
-    progress: called with a Progress about 200 times or more.
-
-    The same call again returns the finished run at once; what was "auto" stays what it was when the run began, also
-    where "auto" meant something else then. A directory with another run that is finished or has a checkpoint is a
-    ValueError, as is a run that diverges (TrainingDiverged, recorded in run.json).
     """
     data = as_data(data)
     settings = {
