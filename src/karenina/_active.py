@@ -1,14 +1,14 @@
-"""When a latent is active, or informative: one rule for rankings, studies, pictures and pages."""
+"""When a latent is active (Duan et al. 2020: informative): one rule for rankings, studies, pictures and pages."""
 
 from collections.abc import Iterable
 
-# Nats of KL from the prior, mean over the inputs. Duan et al. (2020), equation 3, have 0.01, "somewhat arbitrarily"
-# for runs whose latents are far above or far below; benchmarks/informative_latents.py finds this on shorter ones.
+# Nats of KL from the prior, mean over the inputs. Duan et al. (2020), equation 3, have 0.01, for long runs, whose
+# latents are far above or far below it; benchmarks/informative_latents.py chose this on shorter ones.
 ACTIVE_KL = 0.05
 
 
 def near_threshold(kl: Iterable[Iterable[float]], threshold: float) -> str:
-    """What to tell a reader when latents of some models (rows of KLs) lie within a factor of 2 of the threshold, or "".
+    """A warning if latents of some models (rows of KLs) lie within a factor of 2 of the threshold, else "".
 
     >>> near_threshold([[2.0, 0.3, 0.01], [2.0, 0.15, 0.06]], 0.1)
     '2 latents of 1 of the 2 models have a KL near kl_threshold=0.1 (0.05 to 0.2): see whether these rank the same'

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
-from karenina.numerics.boosting import Binned, boost
+from karenina.numerics.boosting import Binned, Sorted, boost
 
 
 def blurred(n, sizes, noise, seed=0):
@@ -67,3 +67,11 @@ def test_constant_codes_predict_the_largest_class():
     model = boost(Binned.of(np.zeros((30, 2))), np.repeat([0, 1, 2], [5, 20, 5]), 3, np.random.default_rng(0))
     assert (model.predict(np.random.default_rng(0).normal(size=(4, 2))) == 1).all()
     assert (model.importance == 0).all()
+
+
+def test_bins_are_exact_for_codes_of_few_values():
+    z = np.random.default_rng(0).normal(size=(200, 3))
+    target = z[:, 0] + np.sin(3 * z[:, 1]) + 0.1 * np.random.default_rng(1).normal(size=200)
+    exact, binned = (boost(kind.of(z), target, 0, np.random.default_rng(0)) for kind in (Sorted, Binned))
+    np.testing.assert_allclose(binned.predict(z), exact.predict(z), atol=1e-9)
+    np.testing.assert_allclose(binned.importance, exact.importance, atol=0.01)  # equal splits fall by chance

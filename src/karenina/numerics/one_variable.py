@@ -1,4 +1,4 @@
-"""Classifiers on one code at a time, solved exactly on sorted values: linear support vector machines and trees."""
+"""Classifiers on one code at a time, solved exactly on sorted values: linear SVMs and trees."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,13 @@ Ints = NDArray[np.int64]
 
 
 def linear_svm(codes: Floats, label: Ints, c: float) -> tuple[Floats, Floats]:
-    """Slopes and intercepts of one-vs-rest linear support vector machines, each on one code: two (d, classes) arrays.
+    """Slopes and intercepts of one-vs-rest linear SVMs, each on one code: two (d, classes) arrays.
 
     The problem of liblinear's L2-regularised squared hinge loss with balanced classes and a penalised intercept:
     min (w^2 + b^2) / 2 + c sum_i s_i max(0, 1 - y_i (w x_i + b))^2, where s_i = n / (classes * size) on the class and 1
-    on the rest; with two classes one machine with balanced weights on both, and the first class is its negative.
+    on the rest; with two classes one SVM with balanced weights on both, and the first class is its negative.
     Rows inside the margin are a range of the sorted code, so sums over them are differences of cumulative sums and a
-    Newton step costs a few binary searches. All machines step together, with halved steps where one would not descend.
+    Newton step costs a few binary searches. All SVMs step at once, with halved steps where one would not descend.
     """
     n, d = codes.shape
     size = np.bincount(label)
@@ -50,7 +50,7 @@ def linear_svm(codes: Floats, label: Ints, c: float) -> tuple[Floats, Floats]:
 class _MarginSums:
     """Sums of 1, x and x^2 over the rows of a class, or of the rest, below or above a value of each code.
 
-    Machines are numbered code by code, class by class. Rows lie in the order (code, class, x).
+    SVMs are numbered code by code, class by class. Rows lie in the order (code, class, x).
     """
 
     def __init__(self, codes: Floats, label: Ints, classes: Ints) -> None:
@@ -59,20 +59,20 @@ class _MarginSums:
         size = len(of_class)
         order = np.argsort(codes, axis=0)
         self.sorted = np.ascontiguousarray(np.take_along_axis(codes, order, axis=0).T)
-        self.n, self.machine = n, (np.arange(d)[:, None] * size + classes).ravel()
+        self.n, self.svm = n, (np.arange(d)[:, None] * size + classes).ravel()
         self.code = np.repeat(np.arange(d), len(classes))
         small = label.astype(np.uint16) if size <= 2**16 else label  # sorting small integers takes linear time
         rank = np.argsort(small[order], axis=0, kind="stable").T
         self.keys = (rank + (np.arange(d)[:, None] * size + np.repeat(np.arange(size), of_class)) * n).ravel()
         ends = np.cumsum(np.tile(of_class, d))
-        self.end = ends[self.machine]
+        self.end = ends[self.svm]
         self.start = self.end - np.tile(of_class[classes], d)
         by_class = np.take_along_axis(self.sorted, rank, axis=1).ravel()
         self.rows = _cumulative(by_class)
         self.all = _cumulative(self.sorted.ravel())
 
     def loss(self, w: Floats, b: Floats, positive: Floats, negative: Floats) -> tuple[Floats, Floats, Floats]:
-        """Loss (m,), gradient (2, m) and Hessian (3: ww, wb, bb; m) of every machine."""
+        """Loss (m,), gradient (2, m) and Hessian (3: ww, wb, bb; m) of every SVM."""
         on, _ = self._active(w, b, 1.0)
         _, off = self._active(-w, -b, 1.0)
         # On the class the margin is 1 - f, on the rest 1 + f: the same sums with f of opposite sign.
@@ -91,7 +91,7 @@ class _MarginSums:
         for j, values in enumerate(self.sorted):
             mine = slice(*np.searchsorted(self.code, [j, j + 1]))
             below[mine] = np.searchsorted(values, edge[mine])
-        here = np.searchsorted(self.keys, self.machine * self.n + below)
+        here = np.searchsorted(self.keys, self.svm * self.n + below)
         low = w >= 0  # active below the edge, else above it
         first, last = np.where(low, self.start, here), np.where(low, here, self.end)
         origin = self.code * self.n

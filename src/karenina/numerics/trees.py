@@ -195,7 +195,7 @@ def _best_of_some(
     """Feature, last position on the left, and gain, of the best split among `some` features drawn at random.
 
     One total: variance; several: Gini. Either way the gain is the rise of sum(totals^2) / weight. Constant features
-    count among those drawn, but the search goes on until one varies, as in scikit-learn.
+    count among those drawn, but the search continues until one varies, as in scikit-learn.
     """
     classes = len(totals)
     parent = 0.0
