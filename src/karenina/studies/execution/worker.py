@@ -125,9 +125,6 @@ def main() -> None:
 
     import torch
 
-    from karenina.studies.execution.task import execute
-    from karenina.studies.plan.plan import Point, Scoring
-
     torch.set_num_threads(1)
     while True:
         task = json.loads(lines.get())
