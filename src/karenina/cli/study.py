@@ -181,8 +181,7 @@ def retry(
 
 @study_app.command()
 def analyse(
-    directory: Directory,
-    figures: Annotated[bool, typer.Option(help="Draw a figure for each analysis.")] = True,
+    directory: Directory, figures: Annotated[bool, typer.Option(help="Draw a figure for each analysis.")] = True
 ) -> None:
     """The papers' tables and figures from a study's results, in DIRECTORY/analysis."""
     from karenina.studies.analyses import analyse as analyse_study

@@ -123,8 +123,8 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
     data_dir : the folder with official files, by default the environment variable KARENINA_DATA
         An official file wins over our renderer, and `.source` says which it is.
     **options : options of the data set, which become part of its `.name`
-        side=16 (smaller images, for every set), gap="exclude" (teapots), painting=PATH (scream_dsprites), or for a path size=64, grey=True, factors_csv=PATH
-        (see karenina.data.own).
+        side=16 (smaller images, for every set), gap="exclude" (teapots), painting=PATH (scream_dsprites), or for a path
+        size=64, grey=True, factors_csv=PATH (see karenina.data.own).
 
     Examples
     --------

@@ -12,11 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from karenina._active import ACTIVE_KL
 from karenina.evaluation.data import Data, data_of, inputs
 from karenina.metrics import scoring
-from karenina.metrics.label_free import (
-    gaussian_total_correlation,
-    gaussian_wasserstein_correlation,
-    mutual_information,
-)
+from karenina.metrics.label_free import gaussian_total_correlation, gaussian_wasserstein_correlation, mutual_information
 from karenina.metrics.registry import find
 from karenina.metrics.table import Row, Table
 from karenina.numerics.gaussian import kl_per_latent

@@ -111,12 +111,7 @@ def _train_and_score(folder: Folder, point: Point, scoring: Scoring, checkpoint_
     loaded = time.perf_counter()
     path = folder.run(point.hash)
     run = train(
-        data,
-        point.method,
-        out=path,
-        checkpoint_seconds=checkpoint_seconds,
-        progress=progress,
-        **point.arguments,
+        data, point.method, out=path, checkpoint_seconds=checkpoint_seconds, progress=progress, **point.arguments
     )
     trained = time.perf_counter()
     found = evaluate(run, data, **asdict(scoring))
