@@ -29,6 +29,9 @@ def keep_memory() -> None:
     mallopt(trim_threshold, 512 << 20)
 
 
+_VECTOR = 16  # floats of the widest vectors
+
+
 class Adam:
     """Adam with epsilon 1e-8, all parameters in one fused kernel: 0.9 ms instead of 2.5.
 
@@ -59,17 +62,22 @@ class Adam:
     @torch.no_grad()
     def step(self) -> None:
         """One update of the parameters that have a gradient."""
-        moved = [(p, p.grad, s) for p, s in zip(self.parameters, self.state) if p.grad is not None]
+        moved = [
+            (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
+            for parameter, state in zip(self.parameters, self.state)
+            if parameter.grad is not None
+        ]
         if not moved:
             return
         self.updates += 1
+        parameters, gradients, first, second = zip(*(part for tensors in moved for part in self._parts(tensors)))
         torch._fused_adam_(
-            [parameter for parameter, _, _ in moved],
-            [gradient for _, gradient, _ in moved],
-            [state["exp_avg"] for _, _, state in moved],
-            [state["exp_avg_sq"] for _, _, state in moved],
+            list(parameters),
+            list(gradients),
+            list(first),
+            list(second),
             [],
-            [self.updates] * len(moved),
+            [self.updates] * len(parameters),
             lr=self.learning_rate,
             beta1=self.betas[0],
             beta2=self.betas[1],
@@ -78,6 +86,23 @@ class Adam:
             amsgrad=False,
             maximize=False,
         )
+
+    def _parts(self, tensors: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
+        """What the kernel is given as one tensor."""
+        return [tensors]
+
+
+class StackedAdam(Adam):
+    """Adam for parameters (k, ...) of k networks, to the bit as for each by itself.
+
+    The kernel computes what is left at the end of a tensor without vectors, which rounds differently: where a network's
+    part does not fill whole vectors, it is given by itself.
+    """
+
+    def _parts(self, tensors: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
+        if tensors[0][0].numel() % _VECTOR == 0:
+            return [tensors]
+        return list(zip(*(tensor.unbind() for tensor in tensors)))
 
 
 class UpConv(nn.ConvTranspose2d):

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 
 class StackedLinear(nn.Module):
@@ -57,8 +58,7 @@ class Stack:
 
     Attributes
     ----------
-    parameters : name -> leaf tensor (k, ...). Weights of fully connected layers are kept as (k, inputs, outputs), so
-        that they and their gradients are what a batched product takes and gives.
+    parameters : name -> leaf tensor (k, ...).
 
     >>> one, two = nn.Linear(3, 2), nn.Linear(3, 2)
     >>> stack = Stack([one, two])
@@ -73,12 +73,10 @@ class Stack:
         device = next(modules[0].parameters()).device
         self.template = copy.deepcopy(modules[0]).to("meta")
         self.names = {id(layer): name for name, layer in self.template.named_modules()}
-        self.turned = {f"{n}.weight".lstrip(".") for n, m in self.template.named_modules() if isinstance(m, nn.Linear)}
         every = [dict(module.named_parameters()) for module in modules]
         self.parameters: dict[str, nn.Parameter] = {}
         for name in every[0]:
-            stacked = torch.stack([self._turn(name, one[name].detach()) for one in every]).to(device).contiguous()
-            self.parameters[name] = nn.Parameter(stacked)
+            self.parameters[name] = nn.Parameter(torch.stack([one[name].detach() for one in every]).to(device))
 
     def __len__(self) -> int:
         return len(next(iter(self.parameters.values())))
@@ -92,7 +90,7 @@ class Stack:
         if isinstance(module, nn.Linear):
             name = self.names[id(module)]
             prefix = f"{name}." if name else ""
-            return torch.baddbmm(self.parameters[f"{prefix}bias"].unsqueeze(1), x, self.parameters[f"{prefix}weight"])
+            return linear(x, self.parameters[f"{prefix}weight"], self.parameters[f"{prefix}bias"])
         if isinstance(module, nn.ReLU | nn.LeakyReLU | nn.Tanh):
             return module(x)
         if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
@@ -112,21 +110,42 @@ class Stack:
         return y.unflatten(1, (k, -1)).transpose(0, 1)
 
     def within(self, module: nn.Module) -> dict[str, Tensor]:
-        """The parameters of a part of the template by their names in it, as its layers want them, (k, ...)."""
+        """The parameters of a part of the template by their names in it, (k, ...)."""
         name = self.names[id(module)]
         prefix = f"{name}." if name else ""
-        return {
-            key.removeprefix(prefix): self._turn(key, value)
-            for key, value in self.parameters.items()
-            if key.startswith(prefix)
-        }
+        return {key.removeprefix(prefix): value for key, value in self.parameters.items() if key.startswith(prefix)}
+
+    def each(self) -> list[dict[str, Tensor]]:
+        """The parameters of every module, through which gradients flow back to the stack."""
+        parts = {name: value.unbind() for name, value in self.parameters.items()}
+        return [{name: part[i] for name, part in parts.items()} for i in range(len(self))]
 
     def one(self, i: int) -> dict[str, Tensor]:
         """The parameters of module i, as its own `state_dict`."""
-        return {name: self._turn(name, value[i]).detach().clone() for name, value in self.parameters.items()}
+        return {name: value[i].detach().clone() for name, value in self.parameters.items()}
 
-    def _turn(self, name: str, value: Tensor) -> Tensor:
-        return value.transpose(-1, -2) if name in self.turned else value
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """k fully connected layers: x (k, n, inputs), weight (k, outputs, inputs), bias (k, outputs) -> (k, n, outputs)."""
+    if torch.is_autocast_enabled(x.device.type):
+        return torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
+    return _Linear.apply(x, weight, bias)
+
+
+class _Linear(torch.autograd.Function):
+    """The products that `nn.Linear` computes, in its order of factors, so that each layer's are the same to the bit."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        grad_x = torch.bmm(grad, weight) if ctx.needs_input_grad[0] else None
+        return grad_x, torch.bmm(grad.transpose(1, 2), x), grad.sum(1)
 
 
 @contextmanager

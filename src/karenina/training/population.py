@@ -217,7 +217,7 @@ class Population:
             "first_loss": state.first_loss,
             "history": state.history,
             "rngs": [rng.bit_generator.state for rng in state.rngs],
-            "groups": [[group.start, group.stop, group.how, group.names] for group in learner.groups],
+            "groups": [[group.start, group.stop, group.vmap, group.names] for group in learner.groups],
         }
         try:
             write_tensors(self.file, tensors, about, older=self.older)
@@ -247,14 +247,10 @@ class Population:
             state.failed = {int(i): str(reason) for i, reason in about["failed"].items()}
             if len(state.alive) < len(self.members):
                 learner.keep(state.alive)
-            for finely in (False, True):
-                learner.groups = learner.make_groups(finely)
-                if len(learner.groups) == len(about["groups"]):
-                    break
             if [[g.start, g.stop] for g in learner.groups] != [one[:2] for one in about["groups"]]:
                 raise BadFile(f"{file} holds another order of models")
-            for i, (group, (_, _, how, names)) in enumerate(zip(learner.groups, about["groups"])):
-                group.how, group.names, group.sums = str(how), list(names), tensors.get(f"sums/{i}")
+            for i, (group, (_, _, vmap, names)) in enumerate(zip(learner.groups, about["groups"])):
+                group.vmap, group.names, group.sums = bool(vmap), list(names), tensors.get(f"sums/{i}")
             learner.settled = True
             with torch.no_grad():
                 for name, value in learner.tensors().items():

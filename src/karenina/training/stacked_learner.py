@@ -4,6 +4,7 @@ Nothing of a model depends on those beside it beyond rounding: it draws its batc
 `karenina.train` does, and every product, loss and update is its own slice of a batched one.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -20,7 +21,7 @@ from karenina.models.stacked import Stack, with_parameters
 from karenina.training.batches import Batches
 from karenina.training.config import Config
 from karenina.training.learners import VAELearner, make_learner, total
-from karenina.training.methods import Method
+from karenina.training.methods import Beside, Method
 
 
 @dataclass(frozen=True)
@@ -48,23 +49,22 @@ class Member:
 
 @dataclass
 class Group:
-    """Members start:stop of the stack, which share an objective.
+    """Members start:stop of the stack, which share an objective and its parameters.
 
-    constant: arguments of the objective that they share. varying: (members,) of each that differs. how: "vmap", or
-    "loop" for an objective that torch.func.vmap cannot take.
+    vmap: whether torch.func.vmap computes it for all of them, to the bit as for each; otherwise it is called for each.
     """
 
     objective: Objective
+    parameters: dict[str, Any]
     start: int
     stop: int
-    constant: dict[str, Any]
-    varying: dict[str, Tensor]
-    how: str = "vmap"
+    vmap: bool = True
     names: list[str] = field(default_factory=list)
     sums: Tensor | None = None  # (members, values) since the last row of the history
 
-    def __len__(self) -> int:
-        return self.stop - self.start
+    @property
+    def rows(self) -> slice:
+        return slice(self.start, self.stop)
 
 
 class PopulationLearner:
@@ -85,12 +85,12 @@ class PopulationLearner:
         self.stacks = {name: Stack([one.modules[name] for one in learners]) for name in first.modules}
         self.shape = cast(Autoencoder, self.stacks["network"].template)
         self.optimisers = {
-            name: fast.Adam(self.stacks[name].parameters.values(), one.learning_rate, one.betas)
+            name: fast.StackedAdam(self.stacks[name].parameters.values(), one.learning_rate, one.betas)
             for name, one in first.optimisers.items()
         }
         self.companions = first.companions
         self.weight, self.decoder = first.weight, members[0].config.decoder
-        self.groups = self.make_groups(finely=False)
+        self.groups = self.make_groups()
         self.settled = False
 
     def update(self, batches: Batches, rngs: Sequence[np.random.Generator], step: int) -> list[tuple[Tensor, Tensor]]:
@@ -109,26 +109,22 @@ class PopulationLearner:
         for companion in self.companions:
             losses = self.update_beside(companion, z.detach(), batches.draw(rngs))
             for group, values in zip(self.groups, recorded):
-                values.append(losses[group.start : group.stop, None])
-        return [
-            (torch.cat(values, 1), kl[group.start : group.stop].detach())
-            for group, values in zip(self.groups, recorded)
-        ]
+                values.append(losses[group.rows, None])
+        return [(torch.cat(values, 1), kl[group.rows].detach()) for group, values in zip(self.groups, recorded)]
 
-    def update_beside(self, companion: Any, z: Tensor, x: Tensor) -> Tensor:
+    def update_beside(self, companion: Beside, z: Tensor, x: Tensor) -> Tensor:
         """One update of a module beside each network, from the codes of its update and those of a second batch."""
         with torch.no_grad():
             codes = self.sample(*self.encode(x))
-            other = torch.stack([companion.draw(one, noise) for one, noise in zip(codes, self.noise)])
+            other = [companion.draw(one, noise) for one, noise in zip(codes, self.noise)]
         stack = self.stacks[companion.name]
-
-        def loss(parameters: Mapping[str, Tensor], z: Tensor, other: Tensor) -> Tensor:
-            with with_parameters(stack.template, parameters) as module:
-                return companion.loss(module, z, other)
-
-        losses = torch.func.vmap(loss)(stack.within(stack.template), z, other)
-        minimise(losses.sum(), self.optimisers[companion.name], others=False)
-        return losses.detach()
+        losses = []
+        for own, z_one, other_one in zip(stack.each(), z, other):
+            with with_parameters(stack.template, own) as module:
+                losses.append(companion.loss(module, z_one, other_one))
+        found = torch.stack(losses)
+        minimise(found.sum(), self.optimisers[companion.name], others=False)
+        return found.detach()
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log-variance, (k, n, latents), of x (k, n, c, h, w)."""
@@ -176,91 +172,83 @@ class PopulationLearner:
             old = self.optimisers[name]
             for key, value in stack.parameters.items():
                 stack.parameters[key] = nn.Parameter(value.detach()[chosen])
-            new = fast.Adam(stack.parameters.values(), old.learning_rate, old.betas)
+            new = fast.StackedAdam(stack.parameters.values(), old.learning_rate, old.betas)
             new.updates.copy_(old.updates)
             for fresh, state in zip(new.state, old.state):
                 for key in ("exp_avg", "exp_avg_sq"):
                     fresh[key].copy_(state[key][chosen])
             self.optimisers[name] = new
-        before = {i: (g, i - g.start) for g in self.groups for i in range(g.start, g.stop)}
-        finely = any(group.how != "vmap" for group in self.groups)
-        self.groups = self.make_groups(finely)
+        before = [(group, row) for group in self.groups for row in range(group.stop - group.start)]
+        self.groups = self.make_groups()
         for group in self.groups:
             of = [before[indices[i]] for i in range(group.start, group.stop)]
-            group.how, group.names = of[0][0].how, of[0][0].names
+            group.vmap, group.names = of[0][0].vmap, of[0][0].names
             if of[0][0].sums is not None:
-                group.sums = torch.stack([g.sums[row] for g, row in of if g.sums is not None])
+                group.sums = torch.stack([old.sums[row] for old, row in of if old.sums is not None])
 
-    def make_groups(self, finely: bool) -> list[Group]:
-        """Neighbours in the stack that share an objective, and all parameters but floats (finely: these, too)."""
+    def make_groups(self) -> list[Group]:
+        """Neighbours in the stack that share an objective and its parameters."""
         groups: list[Group] = []
-        start = 0
-        keys = [_objective_key(member, finely) for member in self.members]
-        for stop in range(1, len(keys) + 1):
-            if stop < len(keys) and keys[stop] == keys[start]:
-                continue
-            parameters = [_arguments(member) for member in self.members[start:stop]]
-            constant = {key: value for key, value in parameters[0].items() if all(p[key] == value for p in parameters)}
-            varying = {
-                key: torch.tensor([p[key] for p in parameters], device=self.device)
-                for key in parameters[0]
-                if key not in constant
-            }
-            objective = self.members[start].method.objective
-            assert objective is not None
-            groups.append(Group(objective, start, stop, constant, varying))
-            start = stop
+        keys = [_objective_key(member) for member in self.members]
+        for i, member in enumerate(self.members):
+            assert member.method.objective is not None
+            if i and keys[i] == keys[i - 1]:
+                groups[-1].stop += 1
+            else:
+                groups.append(Group(member.method.objective, _arguments(member), i, i + 1))
         return groups
 
     def _terms(self, parts: tuple[Tensor, ...], step: int) -> list[Tensor]:
         """Values (members, 1 + terms) of each group, the loss first. The first call finds out how."""
         if not self.settled:
-            self._settle(parts)
-            self.settled = True
-        return [self._values(group, parts, step) for group in self.groups]
-
-    def _settle(self, parts: tuple[Tensor, ...]) -> None:
-        """Settle how each group's objective is computed: as one, by groups of equal parameters, or one by one."""
-        for attempt in ("together", "finely", "loop"):
-            if attempt == "finely":
-                self.groups = self.make_groups(finely=True)
             for group in self.groups:
-                try:
-                    self._values(group, parts, 0)
-                except Exception:
-                    if group.how == "loop":
-                        raise
-                    if attempt == "together":
-                        break
-                    group.how = "loop"
-                    self._values(group, parts, 0)
-            else:
-                return
+                group.vmap = self._exact(group, parts, step)
+            self.settled = True
+        beside = {name: stack.each() for name, stack in self.stacks.items() if name != "network"}
+        return [self._values(group, parts, step, beside) for group in self.groups]
 
-    def _values(self, group: Group, parts: tuple[Tensor, ...], step: int) -> Tensor:
-        beside = {name: stack for name, stack in self.stacks.items() if name != "network"}
+    def _exact(self, group: Group, parts: tuple[Tensor, ...], step: int) -> bool:
+        """Whether vmap gives what the objective gives for each member, and the same gradients, to the bit.
+
+        It does not where the objective reads a value in the middle, branches on one, or has products of matrices.
+        """
+        if group.stop - group.start == 1 or self.companions:
+            return False
+        found = []
+        for vmap in (False, True):
+            inputs = [part.detach().requires_grad_() for part in parts[1:]]
+            group.vmap = vmap
+            try:
+                values = self._values(group, (parts[0], *inputs), step, {})
+            except Exception:
+                if not vmap:
+                    raise
+                return False
+            gradients = torch.autograd.grad(values[:, 0].sum(), inputs, allow_unused=True)
+            found.append([values, *(g for g in gradients if g is not None)])
+        one, all_at_once = found
+        return len(one) == len(all_at_once) and all(torch.equal(a, b) for a, b in zip(one, all_at_once))
+
+    def _values(
+        self, group: Group, parts: tuple[Tensor, ...], step: int, beside: Mapping[str, list[dict[str, Tensor]]]
+    ) -> Tensor:
         names: list[str] = []
 
-        def values(parts: tuple[Tensor, ...], varying: dict[str, Tensor], own: dict[str, Any]) -> Tensor:
-            modules: dict[str, Any] = {name: Bound(beside[name].template, own[name]) for name in own}
+        def values(parts: tuple[Tensor, ...], own: Mapping[str, dict[str, Tensor]]) -> Tensor:
             x, mean, logvar, z, reconstruction, kl = parts
+            modules = {name: Bound(self.stacks[name].template, weights) for name, weights in own.items()}
             batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, modules)
-            terms = group.objective(batch, **group.constant, **varying)
+            terms = group.objective(batch, **group.parameters)
             loss = total(terms)
             names[:] = ["loss", *terms]
             return torch.stack([loss, *terms.values()])
 
-        rows = slice(group.start, group.stop)
-        arguments = (
-            tuple(part[rows] for part in parts),
-            group.varying,
-            {name: {k: v[rows] for k, v in stack.within(stack.template).items()} for name, stack in beside.items()},
-        )
-        if group.how == "vmap":
-            found = torch.func.vmap(values)(*arguments)
+        if group.vmap:
+            found = torch.func.vmap(lambda *of_one: values(of_one, {}))(*(part[group.rows] for part in parts))
         else:
-            each = [torch.utils._pytree.tree_map(lambda t, i=i: t[i], arguments) for i in range(len(group))]
-            found = torch.stack([values(*one) for one in each])
+            each = zip(*(part[group.rows].unbind() for part in parts))
+            own = [{name: of[i] for name, of in beside.items()} for i in range(group.start, group.stop)]
+            found = torch.stack([values(one, weights) for one, weights in zip(each, own)])
         group.names = [*names, *(companion.name for companion in self.companions)]
         return found
 
@@ -307,10 +295,9 @@ def _arguments(member: Member) -> dict[str, Any]:
     return {name: value for name, value in member.config.parameters.items() if name not in taken}
 
 
-def _objective_key(member: Member, finely: bool) -> tuple[Any, ...]:
-    arguments = _arguments(member)
-    fixed = {k: v for k, v in arguments.items() if finely or not isinstance(v, float)}
-    return (member.config.method, tuple(sorted(arguments)), tuple(sorted(fixed.items(), key=lambda item: item[0])))
+def _objective_key(member: Member) -> str:
+    """Equal for members that share an objective and its parameters."""
+    return json.dumps([member.config.method, _arguments(member)], sort_keys=True)
 
 
 def grouped(members: Sequence[Member]) -> list[list[int]]:
@@ -318,4 +305,4 @@ def grouped(members: Sequence[Member]) -> list[list[int]]:
     found: dict[Any, list[int]] = {}
     for i, member in enumerate(members):
         found.setdefault(member.shape if member.stackable else i, []).append(i)
-    return [sorted(one, key=lambda i: repr(_objective_key(members[i], finely=True))) for one in found.values()]
+    return [sorted(one, key=lambda i: _objective_key(members[i])) for one in found.values()]
