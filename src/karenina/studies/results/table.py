@@ -60,6 +60,7 @@ SCHEMAS = {"results": SCHEMA} | {
 
 UNSUPERVISED = ("label-free", "selection")
 TASK = "task"  # what codes are good for: neither a measure of disentanglement nor free of labels
+NOISE = "label noise"  # a metric computed with wrong labels on purpose
 # What Eastwood & Williams (2018) call the properties that DCI measures; the column `property` has the common names.
 DCI_PARTS = {"modularity": "disentanglement", "compactness": "completeness", "explicitness": "informativeness"}
 _RUN = ["run", "data", "method", "strength", "setting", "seed", "latents"]
@@ -321,8 +322,9 @@ class Scores:
     families: tuple[str, ...]
 
     def columns(self, *, supervised: bool) -> list[int]:
-        """The metrics that need labels, or the scores that need none; tasks are neither."""
-        return [j for j, f in enumerate(self.families) if f != TASK and (f not in UNSUPERVISED) == supervised]
+        """The metrics that need labels, or the scores that need none; tasks are neither, nor are wrong labels."""
+        known = [j for j, family in enumerate(self.families) if family not in (TASK, NOISE)]
+        return [j for j in known if (self.families[j] not in UNSUPERVISED) == supervised]
 
     def labelled(self) -> list[int]:
         """The metrics that need labels; NotEnough where there are none."""
