@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from karenina._files import atomic, checksum, save_array
 from karenina.studies.execution.folder import Claim, Folder, claim, digest
@@ -136,8 +136,8 @@ def main() -> None:
     torch.set_num_threads(1)
     while True:
         task = json.loads(lines.get())
-        metrics = task["scoring"]["metrics"]
-        scoring = Scoring(**{**task["scoring"], "metrics": None if metrics is None else tuple(metrics)})
+        given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in task["scoring"].items()}
+        scoring = Scoring(**given)
         outcome = execute(task["study"], Point.from_json(task["point"]), scoring, task["checkpoint_seconds"])
         print(json.dumps(asdict(outcome)), file=answers, flush=True)
 

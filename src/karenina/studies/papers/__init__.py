@@ -61,7 +61,7 @@ def write(path: str | os.PathLike[str], paper: str, *, figures: bool = True) -> 
     from karenina.studies.papers.study import Study
 
     wanted = of_paper(paper)
-    study = Study.open(path)
+    study = Study.open(Path(path))
     if study.frame.empty:
         raise ValueError(f"{path} has no finished run yet")
     out = Path(path) / "analysis" / paper

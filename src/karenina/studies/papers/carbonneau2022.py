@@ -162,5 +162,3 @@ def _how(study: Study) -> str:
 
 def _command(study: Study) -> str:
     return f"`karenina audit --protocol carbonneau --full --seeds 100 --out {study.folder() / 'audit'}`"
-
-

@@ -105,7 +105,9 @@ def legend(figure: Figure, axis: Axes) -> None:
         figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=7)
 
 
-def walls(study: Study, groups: Sequence[tuple[str, Sequence[str]]], label: Callable[[str], str], **options: Any) -> Any:
+def walls(
+    study: Study, groups: Sequence[tuple[str, Sequence[str]]], label: Callable[[str], str], **options: Any
+) -> Any:
     """Traversals of models: a line of panels for each (title, runs). Latents by KL, inactive ones faded.
 
     options: as of `wall`.

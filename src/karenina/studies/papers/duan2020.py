@@ -16,7 +16,7 @@ from karenina.studies.results.table import NotEnough, wide_table
 
 METRICS = {**BETAVAE, **FACTORVAE, **MIG, **DCI}
 VERSIONS = ("udr_lasso", "udr_lasso_a2a", "udr_spearman", "udr_spearman_a2a")
-ANY_UDR = 'UDR: two seeds of a setting, and udr under [selection] in study.toml, then `karenina study run`'
+ANY_UDR = "UDR: two seeds of a setting, and udr under [selection] in study.toml, then `karenina study run`"
 FAIRNESS = "fairness: tasks = true under [evaluation] in study.toml, then `karenina study run`"
 
 
@@ -30,7 +30,9 @@ def table_1(study: Study) -> PaperTable:
 
 def _correlations(frame: pd.DataFrame) -> pd.DataFrame:
     found = unsupervised.compute(frame, ("data", "method"), ("udr",))
-    found["unsupervised"] = pd.Categorical(found["unsupervised"], [v for v in VERSIONS if v in set(found["unsupervised"])])
+    found["unsupervised"] = pd.Categorical(
+        found["unsupervised"], [v for v in VERSIONS if v in set(found["unsupervised"])]
+    )
     found = found.sort_values(["data", "method", "unsupervised"], kind="stable").astype({"unsupervised": str})
     return found.rename(columns={"unsupervised": "version", "correlation": "value"}).drop(columns="score")
 
@@ -76,7 +78,7 @@ def _partners(study: Study) -> pd.DataFrame:
 def table_7(study: Study) -> PaperTable:
     found = udr_versions.compute(study.words_of(METRICS)).rename(columns={"correlation": "value"})
     cells = int(found["cells"].max())
-    note = f"Mean ± standard deviation over data sets x methods x metrics, {cells} cells at most; all methods of the study."
+    note = f"Mean ± standard deviation over data sets x methods x metrics: {cells} cells, of all methods of the study."
     return PaperTable(found, ("version",), note=note)
 
 
@@ -135,7 +137,7 @@ def figure_11(study: Study) -> Figure:
 
 
 def clustering_rows(study: Study) -> list[dict[str, float]]:
-    """Rows of a clustering study (`karenina.studies.clustering`) that was made in the folder clustering/ of this one."""
+    """Rows of a clustering study (`karenina.studies.clustering`) in the folder clustering/ of this one."""
     file = study.path / "clustering" / "results.json" if study.path is not None else None
     if file is None or not file.exists():
         return []

@@ -1,8 +1,11 @@
 """Traversals and reconstructions of Duan et al. (2020): they need the trained models."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from karenina._figures import Figure
 from karenina.studies.papers.drawing import (
@@ -22,7 +25,11 @@ from karenina.studies.papers.outputs import name
 from karenina.studies.papers.study import DCI, Study
 from karenina.studies.results.table import NotEnough, Scores, wide_table
 
+if TYPE_CHECKING:
+    from karenina.training import Run
+
 EACH = 3
+Mask = NDArray[np.bool_]
 
 
 class Ranked:
@@ -45,13 +52,13 @@ class Ranked:
         text += f" / FactorVAE {factor:.2f}" if np.isfinite(factor) else ""
         return text + (f", d = {self.active[i]:.0f}" if np.isfinite(self.active[i]) else "")
 
-    def best(self, where: "np.typing.NDArray[np.bool_]", count: int = EACH, worst: bool = False) -> list[str]:
+    def best(self, where: Mask, count: int = EACH, worst: bool = False) -> list[str]:
         """The highest by UDR of the runs `where`, or the lowest."""
         known = np.flatnonzero(where & np.isfinite(self.udr))
         order = known[np.argsort(self.udr[known] if worst else -self.udr[known], kind="stable")]
         return [str(self.runs["run"].iloc[i]) for i in order[:count]]
 
-    def band(self, where: "np.typing.NDArray[np.bool_]", low: float, high: float) -> list[str]:
+    def band(self, where: Mask, low: float, high: float) -> list[str]:
         """Up to three runs drawn at random of those whose UDR lies between low and high."""
         inside = np.flatnonzero(where & (self.udr > low) & (self.udr < high))
         drawn = np.random.default_rng(0).permutation(inside)[:EACH]
@@ -133,13 +140,13 @@ def figure_12(study: Study) -> Figure:
     return figure
 
 
-def _reconstructions(axis: object, study: Study, run: object, data: str) -> None:
+def _reconstructions(axis: Axes, study: Study, run: "Run", data: str) -> None:
     from karenina.training.pictures import mosaic
 
     images = study.inputs(data)[0][:8]
-    made = run.decode(run.encode(images)[0])  # type: ignore[attr-defined]
-    show(axis, mosaic(np.stack([images / np.float32(255), made])))  # type: ignore[arg-type]
-    axis.set_xlabel("images, and what the model makes of them", fontsize=6)  # type: ignore[attr-defined]
+    made = run.decode(run.encode(images)[0])
+    show(axis, mosaic(np.stack([images / np.float32(255), made])))
+    axis.set_xlabel("images, and what the model makes of them", fontsize=6)
 
 
 def figure_13(study: Study) -> Figure:

@@ -15,7 +15,9 @@ from karenina.studies.results.table import NotEnough
 MODELS = ("lasso", "forest")
 PARTS = ("disentanglement", "completeness", "nrmse")
 REGRESSION = 'also = ["regression"] under [evaluation] in study.toml, then `karenina study run`'
-ZERO_SHOT = 'data = "teapots:gap=exclude" and also = ["zero_shot"] under [evaluation] in study.toml, then `karenina study run`'
+ZERO_SHOT = (
+    'data = "teapots:gap=exclude" and also = ["zero_shot"] under [evaluation] in study.toml, then `karenina study run`'
+)
 BETA = "The paper's β-VAE has β = 6. Means over seeds."
 POINTS = 5000  # in figure 5
 CIRCULAR = {"azimuth": 3}  # codes shown for a factor that is an angle

@@ -6,13 +6,14 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
+from karenina.evaluation.more import NOISE
 from karenina.studies.analyses import dynamics, tasks
 from karenina.studies.analyses.shared import colour
 from karenina.studies.papers.drawing import about, column, first_known, panel_grid, show, unique
 from karenina.studies.papers.duan2020 import FAIRNESS, clustering_rows
 from karenina.studies.papers.outputs import PaperTable, name
 from karenina.studies.papers.study import BETAVAE, FACTORVAE, MIG, Study
-from karenina.studies.results.table import NOISE, NotEnough, wide_table
+from karenina.studies.results.table import NotEnough, wide_table
 
 METRICS = {**BETAVAE, **FACTORVAE, **MIG}
 REGIMES = (1, 2, 3)
@@ -41,13 +42,14 @@ def table_3(study: Study) -> PaperTable:
     scores = study.scores_of(METRICS)
     noisy = wide_table(study.frame)
     if NOISE not in noisy.families:
-        raise NotEnough("needs label_noise = true under [evaluation] in study.toml, then `karenina study run`")
+        raise NotEnough('needs also = ["label_noise"] under [evaluation] in study.toml, then `karenina study run`')
     place = pd.Series(np.arange(len(noisy.runs)), index=noisy.runs["run"])[scores.runs["run"]].to_numpy()
     lines: list[tuple[str, str, int, float, int]] = []
     for (data,), rows in scores.groups("data"):
         for score, (metric, _) in METRICS.items():
             for regime in REGIMES:
-                x = column(scores, score)[rows]
+                true = column(noisy, noise_name(metric, 0))[place][rows]
+                x = true if np.isfinite(true).any() else column(scores, score)[rows]
                 y = column(noisy, noise_name(metric, regime))[place][rows]
                 both = np.isfinite(x) & np.isfinite(y)
                 if both.any():
@@ -135,7 +137,8 @@ def figure_3(study: Study) -> Figure:
         _points(axes[0, -1], points, np.arange(len(points)))
     axes[0, -1].set_title("jointly", fontsize=8)
     figure.suptitle(
-        f"{name(setting['method'])} {setting['parameters']}, {setting['latents']} latents; coloured by image", fontsize=8
+        f"{name(setting['method'])} {setting['parameters']}, {setting['latents']} latents; coloured by image",
+        fontsize=8,
     )
     return figure
 
@@ -167,10 +170,17 @@ def figure_4(study: Study) -> Figure:
         planes = compare([_trace(study, run) for run in members]).planes[0]
         above, below = (figure.add_subplot(grid[i, j + 1]) for i in (0, 1))
         for i, (run, points) in enumerate(zip(members, planes)):
-            above.plot(*points[-1].T, ".", color=colour(i), markersize=2, label=f"seed {runs.loc[run, 'seed']}")
+            above.plot(
+                points[-1][:, 0],
+                points[-1][:, 1],
+                ".",
+                color=colour(i),
+                markersize=2,
+                label=f"seed {runs.loc[run, 'seed']}",
+            )
             for time, at in enumerate(points):
                 shade = np.full(len(at), time / max(len(points) - 1, 1))
-                below.scatter(*at.T, c=shade, cmap="viridis", vmin=0, vmax=1, s=2, linewidth=0)
+                below.scatter(at[:, 0], at[:, 1], c=shade, cmap="viridis", vmin=0, vmax=1, s=2, linewidth=0)
         above.set_title(f"{size} latents, strength {least:g}", fontsize=7)
         for axis, words in ((above, "by seed"), (below, "by time, dark to bright")):
             axis.set_xticks([])

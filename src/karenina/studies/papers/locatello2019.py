@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from karenina._figures import Figure
 from karenina.studies.analyses import (
@@ -251,18 +252,18 @@ def figure_4(study: Study) -> Figure:
     return figure
 
 
-def _heat(axis: object, frame: pd.DataFrame, rows: str, columns: str) -> None:
+def _heat(axis: Axes, frame: pd.DataFrame, rows: str, columns: str) -> None:
     """Correlations in hundredths, in one panel."""
     down, across = unique(frame[rows]), unique(frame[columns])
     matrix = np.full((len(down), len(across)), np.nan)
     i, j = (pd.Categorical(frame[key], names).codes for key, names in ((rows, down), (columns, across)))
     matrix[i, j] = frame["correlation"]
-    axis.imshow(matrix, vmin=-1, vmax=1, cmap="RdBu", aspect="auto")  # type: ignore[attr-defined]
+    axis.imshow(matrix, vmin=-1, vmax=1, cmap="RdBu", aspect="auto")
     for (y, x), value in np.ndenumerate(matrix):
         if not np.isnan(value):
-            axis.text(x, y, f"{100 * value:.0f}", ha="center", va="center", fontsize=7)  # type: ignore[attr-defined]
-    axis.set_xticks(range(len(across)), map(name, across), rotation=60, ha="right", fontsize=6)  # type: ignore[attr-defined]
-    axis.set_yticks(range(len(down)), map(name, down), fontsize=6)  # type: ignore[attr-defined]
+            axis.text(x, y, f"{100 * value:.0f}", ha="center", va="center", fontsize=7)
+    axis.set_xticks(range(len(across)), [name(key) for key in across], rotation=60, ha="right", fontsize=6)
+    axis.set_yticks(range(len(down)), [name(key) for key in down], fontsize=6)
 
 
 def figure_15(study: Study) -> Figure:

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from karenina._figures import Figure
 from karenina.studies.analyses import tasks
@@ -90,7 +91,7 @@ def figure_23(study: Study) -> Figure:
     return _three_groups(study, MIG)
 
 
-def three_groups(values: "np.typing.NDArray[np.float64]") -> "np.typing.NDArray[np.int64]":
+def three_groups(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """0, 1 or 2 for the lowest, middle and highest third of the values by rank; -1 for NaN.
 
     >>> three_groups(np.array([0.3, np.nan, 0.1, 0.2, 0.9, 0.5, 0.4])).tolist()

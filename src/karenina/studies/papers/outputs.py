@@ -90,7 +90,7 @@ def markdown(item: Item, table: PaperTable) -> str:
 
 
 def heading(item: Item) -> str:
-    """"Table 7", "Figure 22", "Appendix A10"."""
+    """ "Table 7", "Figure 22", "Appendix A10"."""
     kind, _, number = item.name.partition("_")
     return f"{kind.capitalize()} {number.upper()}"
 
@@ -116,9 +116,9 @@ def _pivot(frame: pd.DataFrame, rows: Sequence[str], columns: Sequence[str], cel
     for _, row in frame.iterrows():
         across = ", ".join(name(row[key]) for key in columns) or "value"
         lines.setdefault(tuple(row[key] for key in rows), {})[across] = cell(row)
-    across = list(dict.fromkeys(title for line in lines.values() for title in line))
-    table = [[*rows, *across], ["---"] * (len(rows) + len(across))]
-    table += [[*map(name, key), *(line.get(title, "") for title in across)] for key, line in lines.items()]
+    titles = list(dict.fromkeys(title for line in lines.values() for title in line))
+    table = [[*rows, *titles], ["---"] * (len(rows) + len(titles))]
+    table += [[*map(name, key), *(line.get(title, "") for title in titles)] for key, line in lines.items()]
     return "\n".join("| " + " | ".join(line) + " |" for line in table)
 
 

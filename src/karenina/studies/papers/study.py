@@ -46,8 +46,8 @@ class Study:
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def open(cls, path: str | Path) -> "Study":
-        return cls(results(path), Path(path))
+    def open(cls, path: Path) -> "Study":
+        return cls(results(path), path)
 
     def words_of(self, metrics: Metrics) -> pd.DataFrame:
         """The results with these metrics alone, under the paper's names; scores without labels and tasks as they are.
@@ -141,7 +141,3 @@ class Study:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # constant codes and the like, which the experiments make on purpose
             return run(protocols=["carbonneau"], experiments=experiments, seeds=1, rows=1000, out=small)
-
-
-def is_missing(value: float | None) -> bool:
-    return value is None or bool(np.isnan(value))

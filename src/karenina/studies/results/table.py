@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from karenina._files import atomic, checksum
+from karenina.evaluation.more import NOISE, REGRESSION
 from karenina.evaluation.ranking import setting_of
 from karenina.studies.execution.folder import Folder, digest
 from karenina.studies.plan.plan import Plan, Point, shown
@@ -47,20 +48,21 @@ SCHEMA = pa.schema(
     ]
 )
 # The tables of a study, by the name of their file.
-_WORDS = {name: pa.string() for name in ("run", "metric", "data", "target", "source", "setting", "runs")}
+_WORDS = {name: pa.string() for name in ("run", "metric", "version", "data", "target", "source", "setting", "runs")}
 _KINDS = {**_WORDS, "seeds": pa.int64(), "draw": pa.int64(), "value": pa.float64()}
 SCHEMAS = {"results": SCHEMA} | {
     name: pa.schema([(column, _KINDS[column]) for column in columns.split()])
     for name, columns in {
         "together": "run metric value",
         "pairs": "data target source value",
+        "partners": "version data target source value",
         "dynamics": "data setting seeds draw runs value",
     }.items()
 }
 
 UNSUPERVISED = ("label-free", "selection")
 TASK = "task"  # what codes are good for: neither a measure of disentanglement nor free of labels
-NOISE = "label noise"  # a metric computed with wrong labels on purpose
+ASIDE = (NOISE, REGRESSION)  # metrics with wrong labels, and metrics that are there already under another name
 # What Eastwood & Williams (2018) call the properties that DCI measures; the column `property` has the common names.
 DCI_PARTS = {"modularity": "disentanglement", "compactness": "completeness", "explicitness": "informativeness"}
 _RUN = ["run", "data", "method", "strength", "setting", "seed", "latents"]
@@ -322,8 +324,8 @@ class Scores:
     families: tuple[str, ...]
 
     def columns(self, *, supervised: bool) -> list[int]:
-        """The metrics that need labels, or the scores that need none; tasks are neither, nor are wrong labels."""
-        known = [j for j, family in enumerate(self.families) if family not in (TASK, NOISE)]
+        """The metrics that need labels, or the scores that need none; tasks are neither, and ASIDE is left out."""
+        known = [j for j, family in enumerate(self.families) if family not in (TASK, *ASIDE)]
         return [j for j in known if (self.families[j] not in UNSUPERVISED) == supervised]
 
     def labelled(self) -> list[int]:
