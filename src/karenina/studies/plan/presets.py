@@ -41,21 +41,36 @@ _SMALL_METHODS: Values = {
     "dip_vae_ii": {"lambda_od": [1, 2, 5, 10]},
     "beta_tcvae": {"beta": [1, 4, 8, 16]},
 }
-_SMOKE: Values = {
-    "network": "mlp",
-    "latents": 4,
-    "steps": 200,
-    "seeds": 2,
-    "evaluation": {"rows": 500, "metrics": ["mig", "sap", "modularity"]},
-    "selection": {"spearman_rows": 500},
+# What each paper measured: its metrics, and whatever else its tables and figures show.
+_MEASURED: dict[str, Values] = {
+    "locatello2019": {
+        "metrics": ["z_diff", "z_min_variance", "mig", "modularity", "dci_boosted", "sap"],
+        "tasks": True,
+    },
+    "duan2020": {"metrics": ["z_diff", "z_min_variance", "mig", "dci_boosted"], "tasks": True},
+    "holtz2022": {"metrics": ["z_diff", "z_min_variance", "mig"], "tasks": True, "also": ["label_noise"]},
+    "eastwood2018": {"metrics": ["dci_lasso", "dci_forest"], "also": ["regression", "zero_shot"]},
 }
+_SMOKE: Values = {"network": "mlp", "latents": 4, "steps": 200, "seeds": 2, "selection": {"spearman_rows": 500}}
+_NO_TREES = ["z_diff", "z_min_variance", "irs", "dci_lasso", "explicitness", "sap", "mig", "mig_sup", "modularity"]
 _TWO_METHODS: Values = {"beta_vae": {"beta": [1, 16]}, "beta_tcvae": {"beta": [1, 16]}}
 
 PRESETS: dict[str, dict[str, Values]] = {
     # 7 data sets x 6 methods x 6 strengths x 50 seeds = 12,600.
     "locatello2019": {
-        "smoke": {**_SMOKE, "data": "blobs", "methods": _TWO_METHODS},
-        "laptop": {**_LAPTOP, "data": ["blobs", "dsprites"], "methods": _SMALL_METHODS, "seeds": 3},
+        "smoke": {
+            **_SMOKE,
+            "data": ["blobs", "dsprites"],
+            "methods": _TWO_METHODS,
+            "evaluation": {**_MEASURED["locatello2019"], "rows": 400},
+        },
+        "laptop": {
+            **_LAPTOP,
+            "data": ["blobs", "dsprites"],
+            "methods": _SMALL_METHODS,
+            "seeds": 3,
+            "evaluation": {**_MEASURED["locatello2019"], "rows": 3000},
+        },
         "paper": {
             **_PAPER,
             "data": [
@@ -69,19 +84,31 @@ PRESETS: dict[str, dict[str, Values]] = {
             ],
             "methods": _SIX_METHODS,
             "seeds": 50,
-            "evaluation": {"protocol": "locatello"},
+            "evaluation": {"protocol": "locatello", **_MEASURED["locatello2019"]},
         },
     },
     # 3 data sets x 6 methods x 6 strengths x 50 seeds = 5,400.
     "duan2020": {
-        "smoke": {**_SMOKE, "data": "blobs", "methods": _TWO_METHODS, "seeds": 3},
-        "laptop": {**_LAPTOP, "data": "blobs", "methods": _SMALL_METHODS, "seeds": 5},
+        "smoke": {
+            **_SMOKE,
+            "data": "blobs",
+            "methods": _TWO_METHODS,
+            "seeds": 3,
+            "evaluation": {**_MEASURED["duan2020"], "rows": 500},
+        },
+        "laptop": {
+            **_LAPTOP,
+            "data": "blobs",
+            "methods": _SMALL_METHODS,
+            "seeds": 5,
+            "evaluation": {**_MEASURED["duan2020"], "rows": 3000},
+        },
         "paper": {
             **_PAPER,
             "data": ["dsprites", "shapes3d", "cars3d"],
             "methods": _SIX_METHODS,
             "seeds": 50,
-            "evaluation": {"protocol": "locatello"},
+            "evaluation": {"protocol": "locatello", **_MEASURED["duan2020"]},
         },
     },
     # 5 strengths x 5 latent sizes x 25 seeds = 625; the paper also reports 5 and 10 of the seeds.
@@ -92,6 +119,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "methods": {"beta_vae": {"beta": [1, 16]}},
             "latents": [2, 4],
             "trace": True,
+            "evaluation": {**_MEASURED["holtz2022"], "rows": 500},
             "selection": {"udr": ["udr_spearman"], "spearman_rows": 500, "dynamics_seeds": [2]},
         },
         "laptop": {
@@ -101,6 +129,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "latents": [2, 4, 8],
             "seeds": 10,
             "trace": True,
+            "evaluation": {**_MEASURED["holtz2022"], "rows": 3000},
             "selection": {"dynamics_seeds": [3, 5, 10]},
         },
         "paper": {
@@ -110,6 +139,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "latents": [2, 4, 8, 16, 32],
             "seeds": 25,
             "trace": True,
+            "evaluation": {"protocol": "locatello", **_MEASURED["holtz2022"]},
         },
     },
     # Section 5.1: 6 strengths x 6 latent sizes x 2 data sets = 72.
@@ -120,6 +150,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "methods": {"beta_vae": {"beta": [0.01, 1, 100]}},
             "latents": [2, 4],
             "seeds": 1,
+            "evaluation": {"protocol": "carbonneau", "metrics": _NO_TREES, "rows": 500},
         },
         "laptop": {
             **_LAPTOP,
@@ -142,16 +173,18 @@ PRESETS: dict[str, dict[str, Values]] = {
     "eastwood2018": {
         "smoke": {
             **_SMOKE,
-            "data": "blobs",
+            "data": "teapots:gap=exclude",
             "methods": {"pca": {}, "vae": {}, "beta_vae": {"beta": 6}, "infogan": {"mi_weight": 6, "critic_steps": 1}},
             "steps": 50,
             "seeds": 1,
+            "evaluation": {**_MEASURED["eastwood2018"], "rows": 500},
         },
         "laptop": {
             **_LAPTOP,
             "data": "blobs",
             "methods": {"pca": {}, "vae": {}, "beta_vae": {"beta": 6}, "infogan": {"mi_weight": 6}},
             "seeds": 5,
+            "evaluation": {"metrics": ["dci_lasso", "dci_forest"], "also": ["regression"], "rows": 3000},
         },
         "paper": {
             **_PAPER,
@@ -161,6 +194,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "data": "teapots:gap=exclude",
             "methods": {"pca": {}, "vae": {}, "beta_vae": {"beta": 6}, "infogan": {"mi_weight": 6}},
             "seeds": 1,
+            "evaluation": _MEASURED["eastwood2018"],
         },
     },
 }
