@@ -28,7 +28,7 @@ RANKINGS = {
 }
 METRICS = {
     "mig": "MIG",
-    "dci_boosted disentanglement": "DCI disentanglement (boosted)",
+    "dci_boosted modularity": "DCI disentanglement (boosted)",
     "z_min_variance": "z_min_variance",
     "z_diff": "z_diff",
 }

@@ -1,8 +1,10 @@
 """The public names of the design, and what they give."""
 
+import ast
 import importlib
 import pkgutil
 import types
+from pathlib import Path
 
 import pytest
 
@@ -94,3 +96,13 @@ def test_every_command_on_runs_refuses_other_data_with_the_same_words(runs, call
         ValueError, match="the run was trained on blobs with images of 1x16x16, not on dsprites with im"
     ):
         call(*given, data="dsprites")
+
+
+def test_every_module_that_is_imported_exists():
+    """Also inside functions, and in processes of their own, where a test may not come along."""
+    root = Path(karenina.__file__).parent
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("karenina."):
+                module = root.joinpath(*node.module.split(".")[1:])
+                assert module.with_suffix(".py").exists() or (module / "__init__.py").exists(), (path, node.module)

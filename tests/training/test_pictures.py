@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import karenina
-from karenina.pages.compare import _moves, _walls
+from karenina.pages.compare import _ranges, _traversals
 from karenina.pages.model import describe, traverse_prior
 
 
@@ -34,7 +34,7 @@ IMAGES = karenina.load("blobs").sample(20, 0)[0]
 
 
 @pytest.mark.parametrize(("method", "end"), [("vae", 2), ("infogan", 1)])
-def test_a_latent_moves_over_the_prior_of_its_method(runs, method, end, decoded):
+def test_a_latent_ranges_over_the_prior_of_its_method(runs, method, end, decoded):
     run = runs[method]
     found = run.traverse(IMAGES, steps=5)
     assert np.array_equal(found.values, np.tile(np.linspace(-end, end, 5), (3, 1)))
@@ -47,8 +47,8 @@ def test_a_latent_moves_over_the_prior_of_its_method(runs, method, end, decoded)
 def test_two_methods_side_by_side_move_each_over_its_own(runs, decoded):
     both = [runs["vae"], runs["infogan"]]
     codes = [np.zeros((1, 3), np.float32)] * 2
-    _walls(both, codes, [{"a": 0, "b": 1, "sign": -1, "off": False}], ["A", "B"])
+    _traversals(both, codes, [{"a": 0, "b": 1, "sign": -1, "off": False}], ["A", "B"])
     (_, a), (_, b) = decoded
     assert a[:, 0].tolist() == pytest.approx(np.linspace(-2, 2, 7))
     assert b[:, 1].tolist() == pytest.approx(np.linspace(1, -1, 7))
-    assert "A goes from -2 to 2, that of B from -1 to 1" in _moves(both)
+    assert "A goes from -2 to 2, that of B from -1 to 1" in _ranges(both)

@@ -47,19 +47,9 @@ def data_show(
 
 
 @data_app.command("get")
-def data_get(
-    name: Annotated[str, typer.Argument(help="A data set's name.")],
-    data_dir: DataDir = None,
-) -> None:
+def data_get(name: Annotated[str, typer.Argument(help="A data set's name.")], data_dir: DataDir = None) -> None:
     """Download the official files of a data set: checked, resumed after a cut, in place only when whole."""
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     from karenina.data.download import get
 

@@ -30,8 +30,7 @@ def show(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the page and pictures; default RUN/report.")] = None,
     span: Annotated[
-        str,
-        typer.Option(help="Move latents over the prior ([-2, 2]; InfoGAN: [-1, 1]) or the posterior."),
+        str, typer.Option(help="Move latents over the prior ([-2, 2]; InfoGAN: [-1, 1]) or the posterior.")
     ] = "prior",
     seed: Annotated[int, typer.Option(help="Which images the pictures show.")] = 0,
     data: OwnData = None,

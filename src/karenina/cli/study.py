@@ -76,7 +76,7 @@ def _print_estimate(found: "Plan", workers: int) -> None:
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     total = cost.train_seconds + cost.score_seconds
-    each = f"{duration(total / len(found.points))} a model, {cost.score_seconds / total:.0%} of it scoring"
+    each = f"{duration(total / len(found.points))} per model, {cost.score_seconds / total:.0%} of it scoring"
     print(f"time on this machine: about {duration(cost.wall(workers))} with {workers} workers ({each})")
     print(f"disk: about {size(cost.bytes)}")
     for data, reason in cost.unknown.items():

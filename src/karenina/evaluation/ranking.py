@@ -218,12 +218,12 @@ def _single(by: str, run: "Run", evaluation: Evaluation, kl_threshold: float) ->
     from karenina.selection import factorised_support, orthogonality
     from karenina.training.jacobian import decoder_jacobian
 
-    alive = evaluation.kl > kl_threshold
-    if not alive.any():
+    active = evaluation.kl > kl_threshold
+    if not active.any():
         return float("nan")
     if by == "support":
-        return -float(factorised_support(evaluation.codes[:, alive]))
-    return float(orthogonality(decoder_jacobian(run, evaluation.codes[:64])[:, :, alive]))
+        return -float(factorised_support(evaluation.codes[:, active]))
+    return float(orthogonality(decoder_jacobian(run, evaluation.codes[:64])[:, :, active]))
 
 
 def plot_pairs(ranking: RunRanking, path: str | os.PathLike[str]) -> None:

@@ -14,11 +14,7 @@ from karenina.evaluation.data import Data, data_of, inputs
 from karenina.evaluation.more import Measured, has_gap, more_rows
 from karenina.evaluation.more import Row as MoreRow
 from karenina.metrics import scoring
-from karenina.metrics.label_free import (
-    gaussian_total_correlation,
-    gaussian_wasserstein_correlation,
-    mutual_information,
-)
+from karenina.metrics.label_free import gaussian_total_correlation, gaussian_wasserstein_correlation, mutual_information
 from karenina.metrics.registry import METRICS
 from karenina.metrics.table import Row, Table
 

@@ -38,8 +38,8 @@ def best_and_worst(contents: Contents, data: str, names: list[str]) -> Iterator[
     where = f" on {data}" if several else ""
     for which, chosen in (("best", best), ("worst", worst)):
         if chosen:
-            figure, text = _wall(contents, chosen)
-            yield "walls", Drawn(f"traversals_{which}{tag}", f"The {which}{where}", text, figure)
+            figure, text = _traversals(contents, chosen)
+            yield "traversals", Drawn(f"traversals_{which}{tag}", f"The {which}{where}", text, figure)
     for which, chosen in (("best", best), ("worst", worst)):
         if len(chosen) > 1:
             figure, text = _similarities(contents, chosen)
@@ -87,7 +87,7 @@ def _informative(contents: Contents, name: str) -> NDArray[np.int64]:
     return order[informative] if informative.any() else order[:1]
 
 
-def _wall(contents: Contents, names: list[str]) -> tuple[Figure, str]:
+def _traversals(contents: Contents, names: list[str]) -> tuple[Figure, str]:
     from karenina.training import open as open_run
 
     figure = Figure(figsize=(3.1 * len(names), 4.4), layout="constrained")
@@ -117,7 +117,7 @@ def _similarities(contents: Contents, names: list[str]) -> tuple[Figure, str]:
     shares = []
     for axis, (a, b) in zip(figure.subplots(1, len(pairs), squeeze=False)[0], pairs):
         rows, columns = (_informative(contents, name) for name in (a, b))
-        # Without the dead latents: standardised, their remains of codes would get any weight in the lasso.
+        # Without inactive latents: their codes, once standardised, are noise to which the lasso gives any weight.
         target, source = (np.array(contents.codes(n)[0][:ROWS, kept]) for n, kept in ((a, rows), (b, columns)))
         matrix = similarity_matrix(target, source)
         axis.imshow(matrix, cmap="viridis", vmin=0, vmax=max(float(matrix.max()), 1e-9))

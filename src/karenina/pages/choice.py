@@ -1,4 +1,4 @@
-"""The answer first: which models to pick without labels, how sure that is, and whether labels agree."""
+"""The choice of a model: which to pick without labels, how sure that is, and whether labels agree."""
 
 from dataclasses import dataclass
 
@@ -51,7 +51,7 @@ class Choice:
 
 
 def choices(contents: Contents) -> list[Choice]:
-    """An answer for each data set."""
+    """The choice for each data set."""
     return [_choose(contents, str(data[0]), rows) for data, rows in contents.scores.groups("data")]
 
 

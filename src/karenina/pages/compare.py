@@ -81,7 +81,7 @@ def compare(
     encoded = [run.encode(images) for run in runs]
     codes = [mean for mean, _ in encoded]
     kl = [0.5 * (m.astype(float) ** 2 + np.exp(v.astype(float)) - v - 1).mean(axis=0) for m, v in encoded]
-    similarity = both_ways(codes, [values > kl_threshold for values in kl])
+    similarity = mutual_similarity(codes, [values > kl_threshold for values in kl])
     rows = _rows(similarity, codes, kl, kl_threshold)
     labels = [f"{letter}: {_label(run)}" for letter, run in zip("AB", runs)]
     starts = [[[round(float(v), 3) for v in c[i]] for c in codes] for i in range(SHOWN)]
@@ -89,11 +89,11 @@ def compare(
     figures = [
         keep(_heat(similarity, labels), folder / "figures", "similarity", "Similarity of latents", _shares(rows)),
         keep(
-            _walls(runs, codes, rows, labels),
+            _traversals(runs, codes, rows, labels),
             folder / "figures",
             "traversals",
             "Traversals of matched latents",
-            _moves(runs),
+            _ranges(runs),
         ),
     ]
     room = sum(decoder_size(run) for run in runs) < 15_000_000
@@ -120,7 +120,7 @@ def compare(
     return save(folder, page)
 
 
-def _moves(runs: Any) -> str:
+def _ranges(runs: Any) -> str:
     a, b = (f"{prior_span(run):g}" for run in runs)
     return (
         f"A above B in each pair of rows; the latent of A goes from -{a} to {a}, that of B from -{b} to {b}, or back "
@@ -128,14 +128,14 @@ def _moves(runs: Any) -> str:
     )
 
 
-def both_ways(codes: list[NDArray[np.float32]], alive: list[NDArray[np.bool_]]) -> NDArray[np.float64]:
-    """Mean of the similarity of A's latents to B's and of B's to A's: (L_A, L_B); 0 for latents that are not alive."""
+def mutual_similarity(codes: list[NDArray[np.float32]], active: list[NDArray[np.bool_]]) -> NDArray[np.float64]:
+    """Mean of the similarity of A's latents to B's and of B's to A's: (L_A, L_B); 0 for latents that are not active."""
     from karenina.selection import similarity_matrix
 
-    found = np.zeros((len(alive[0]), len(alive[1])))
-    if alive[0].any() and alive[1].any():
-        a, b = (mean[:, kept] for mean, kept in zip(codes, alive))
-        found[np.ix_(*alive)] = 0.5 * (similarity_matrix(a, b) + similarity_matrix(b, a).T)
+    found = np.zeros((len(active[0]), len(active[1])))
+    if active[0].any() and active[1].any():
+        a, b = (mean[:, kept] for mean, kept in zip(codes, active))
+        found[np.ix_(*active)] = 0.5 * (similarity_matrix(a, b) + similarity_matrix(b, a).T)
     return found
 
 
@@ -143,10 +143,10 @@ def _rows(
     similarity: NDArray[np.float64], codes: list[NDArray[np.float32]], kl: list[NDArray[np.float64]], threshold: float
 ) -> list[dict[str, Any]]:
     """One row per matched pair, the most similar first; pairs of uninformative latents last."""
-    # Dead latents must not take the partners of live ones: they are matched among what is left.
-    alive = np.outer(kl[0] > threshold, kl[1] > threshold)
+    # Inactive latents must not take the partners of active ones: they are matched among what is left.
+    active = np.outer(kl[0] > threshold, kl[1] > threshold)
     found = []
-    for a, b in match(similarity + (1 + similarity.max()) * alive):
+    for a, b in match(similarity + (1 + similarity.max()) * active):
         x, y = codes[0][:, a], codes[1][:, b]
         varies = np.ptp(x) > 0 and np.ptp(y) > 0
         correlation = float(np.corrcoef(x, y)[0, 1]) if varies else 0.0
@@ -159,7 +159,7 @@ def _rows(
                 "sign": -1 if correlation < 0 else 1,
                 "kl_a": float(kl[0][a]),
                 "kl_b": float(kl[1][b]),
-                "off": not bool(alive[a, b]),
+                "off": not bool(active[a, b]),
             }
         )
     return sorted(found, key=lambda row: (row["off"], -row["similarity"]))
@@ -171,14 +171,14 @@ def _label(run: Any) -> str:
 
 
 def _sentences(rows: list[dict[str, Any]]) -> list[str]:
-    alive = [row for row in rows if not row["off"]]
-    if not alive:
+    active = [row for row in rows if not row["off"]]
+    if not active:
         return ["No pair of informative latents: at least one of the models uses none."]
-    strong = sum(abs(row["correlation"]) > 0.9 for row in alive)
+    strong = sum(abs(row["correlation"]) > 0.9 for row in active)
     return [
-        f"{len(alive)} pairs of informative latents. {strong} of them are correlated above 0.9, "
-        f"{sum(row['sign'] < 0 for row in alive)} with the sign turned; the mean absolute correlation is "
-        f"{np.mean([abs(row['correlation']) for row in alive]):.2f}."
+        f"{len(active)} pairs of informative latents. {strong} of them are correlated above 0.9, "
+        f"{sum(row['sign'] < 0 for row in active)} with the sign turned; the mean absolute correlation is "
+        f"{np.mean([abs(row['correlation']) for row in active]):.2f}."
     ]
 
 
@@ -200,7 +200,7 @@ def _heat(similarity: NDArray[np.float64], labels: list[str]) -> Figure:
     return figure
 
 
-def _walls(runs: Any, codes: list[NDArray[np.float32]], rows: list[dict[str, Any]], labels: list[str]) -> Figure:
+def _traversals(runs: Any, codes: list[NDArray[np.float32]], rows: list[dict[str, Any]], labels: list[str]) -> Figure:
     shown = [row for row in rows if not row["off"]] or rows[:1]
     pictures = []
     for row in shown:

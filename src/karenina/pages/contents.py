@@ -134,7 +134,7 @@ class Contents:
         return extra_table(self.study, name) if self.study is not None else None
 
     def note(self, problem: str) -> None:
-        """Something that a picture or an analysis lacks; said once at the end of the page."""
+        """Something that a picture or an analysis lacks, for the end of the page; once each."""
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -176,10 +176,10 @@ def read_study(path: Path) -> Contents:
     folder = Folder(path)
     status = folder.status()
     plan = status.plan
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         frame = results(path)
-    notes = [str(warning.message) for warning in said]
+    notes = [str(warning.message) for warning in caught]
     if len(status.done) < status.total:
         waiting = status.waiting + len(status.running)
         parts = [f"{len(status.done)} of {status.total} models are done"]

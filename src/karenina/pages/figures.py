@@ -71,14 +71,14 @@ def sections(contents: Contents, folder: Path, say: Callable[[str], None]) -> li
 
 def _best_and_worst(contents: Contents, folder: Path, say: Callable[[str], None]) -> list[Section]:
     """Best and worst models beside each other, for each data set."""
-    parts: dict[str, list[Shown]] = {"alike": [], "walls": [], "importance": [], "dynamics": []}
+    parts: dict[str, list[Shown]] = {"alike": [], "traversals": [], "importance": [], "dynamics": []}
     for (data,), rows in contents.scores.groups("data")[:MOST_DATA_SETS]:
         names = [str(contents.about["run"].iloc[i]) for i in rows]
         for kind, drawn in best_and_worst(contents, str(data), names):
             say(f"figure {drawn.name}")
             parts[kind].append(keep(drawn.figure, folder, drawn.name, drawn.title, drawn.caption))
     headings = {
-        "walls": (
+        "traversals": (
             "Traversals of the best and the worst",
             "One row per latent, the largest KL first; uninformative ones are faded.",
         ),

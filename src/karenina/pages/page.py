@@ -103,9 +103,9 @@ def show(
     opened = open_run(run)
     folder = Path(out) if out is not None else Path(run) / "report"
     images, _ = data_of(opened, data, data_dir).sample(500, seed)
-    walk = traverse(opened, images, span=span)
+    traversal = traverse(opened, images, span=span)
     for name in ("traversal.png", "traversal.gif"):
-        walk.save(folder / name)
+        traversal.save(folder / name)
     save_reconstructions(opened, images[:10], folder / "reconstructions.png")
     return write(read([run], data_dir, metrics, data), folder)
 

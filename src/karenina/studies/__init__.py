@@ -1,4 +1,4 @@
-"""Studies: a plan -> many runs -> a table of results -> the papers' analyses."""
+"""Studies, in the order in which one passes through its packages: `plan`, `execution`, `results`, `analyses`."""
 
 import importlib
 from typing import Any
@@ -18,13 +18,16 @@ _HOMES = {
     "run": "execution.runner",
     "status": "execution.folder",
 }
+_PACKAGES = ("analyses", "clustering", "execution", "plan", "results")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'karenina.studies' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"karenina.studies.{_HOMES[name]}"), name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"karenina.studies.{_HOMES[name]}"), name)
+    if name in _PACKAGES:
+        return importlib.import_module(f"karenina.studies.{name}")
+    raise AttributeError(f"module 'karenina.studies' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(_HOMES)
+    return sorted([*_HOMES, *_PACKAGES])

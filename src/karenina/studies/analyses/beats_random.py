@@ -25,8 +25,8 @@ def compute(frame: pd.DataFrame, draws: int = 10_000, seed: int = 0) -> pd.DataF
     index = [pd.factorize(table.runs[name]) for name in ("data", "setting", "seed")]
     (data, datas), (setting, settings), (seeds, numbers) = index
     need(len(settings) > 1 and len(numbers) > 1, "two settings and two seeds")
-    cube = np.full((len(datas), len(settings), len(numbers), len(labelled)), np.nan)
-    cube[data, setting, seeds] = table.values[:, labelled]
+    by_seed = np.full((len(datas), len(settings), len(numbers), len(labelled)), np.nan)
+    by_seed[data, setting, seeds] = table.values[:, labelled]
     rng = np.random.default_rng(seed)
 
     def other(than: NDArray[np.int64], size: int) -> NDArray[np.int64]:
@@ -38,13 +38,13 @@ def compute(frame: pd.DataFrame, draws: int = 10_000, seed: int = 0) -> pd.DataF
             if (not same_metric and len(labelled) < 2) or (not same_data and len(datas) < 2):
                 continue
             d, m, s = (rng.integers(size, size=draws) for size in (len(datas), len(labelled), len(numbers)))
-            candidates = cube[d, :, s, m]
+            candidates = by_seed[d, :, s, m]
             best = np.argmax(np.where(np.isnan(candidates), -np.inf, candidates), axis=1)
             d2 = d if same_data else other(d, len(datas))
             m2 = m if same_metric else other(m, len(labelled))
             s2 = other(s, len(numbers))
-            chosen = cube[d2, best, s2, m2]
-            random = cube[d2, rng.integers(len(settings), size=draws), s2, m2]
+            chosen = by_seed[d2, best, s2, m2]
+            random = by_seed[d2, rng.integers(len(settings), size=draws), s2, m2]
             valid = ~(np.isnan(chosen) | np.isnan(random) | np.isnan(candidates).all(axis=1))
             wins, trials = int((chosen >= random)[valid].sum()), int(valid.sum())
             words = ["same" if same else "other" for same in (same_metric, same_data)]

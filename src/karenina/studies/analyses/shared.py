@@ -60,7 +60,7 @@ def growth_curves(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> F
 
 
 def panels(frame: pd.DataFrame, scores: Sequence[str] | None, draw: Callable[[Axes, pd.DataFrame], None]) -> Figure:
-    """One panel a score, with the legend of the first."""
+    """One panel per score, with the legend of the first."""
     found = list(dict.fromkeys(frame["score"]))
     chosen = [name for name in scores if name in found] if scores is not None else found[:MOST_SCORES]
     figure, axes = grid(len(chosen), 3.2, 2.4)
@@ -133,6 +133,8 @@ def join(lines: Sequence[tuple[str, str]], frame_groups: int) -> str:
 
 
 def with_interval(row: "pd.Series") -> str:
+    if np.isnan(row["correlation"]):
+        return "undefined"  # too few runs, or a constant score
     bounds = f" [{row['low']:.2f}, {row['high']:.2f}]" if "low" in row and np.isfinite(row["low"]) else ""
     return f"{row['correlation']:.2f}{bounds}"
 

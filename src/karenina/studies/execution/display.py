@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from karenina._console import plain_console
 from karenina.studies.execution.folder import Claimed, Folder, read_claim
@@ -11,13 +11,6 @@ from karenina.studies.execution.worker import Outcome
 from karenina.studies.plan.plan import Point
 
 _NAMED = 5  # models of other processes that are waited for
-
-
-class Display(Protocol):
-    def __enter__(self) -> "Display": ...
-    def __exit__(self, *error: object) -> None: ...
-    def update(self, point: Point | None, outcome: Outcome | None) -> None: ...
-    def wait(self, claims: Sequence[Claimed]) -> None: ...
 
 
 class Tally:
@@ -28,7 +21,7 @@ class Tally:
         self.made, self.started = 0, time.monotonic()
 
     def start(self, done: int, failed: int) -> None:
-        """What there is already, by whomever."""
+        """What is there already, whoever made it."""
         self.done, self.failed = done, failed
 
     def add(self, outcome: Outcome) -> None:
@@ -52,8 +45,8 @@ class Tally:
 class Lines:
     """One line for every model, and one whenever there is something else to wait for."""
 
-    def __init__(self, folder: Folder, tally: Tally, points: Mapping[str, Point]):
-        self.tally, self.points = tally, points
+    def __init__(self, tally: Tally, points: Mapping[str, Point], quiet: bool):
+        self.tally, self.points, self.quiet = tally, points, quiet
         self.waited: set[tuple[str, int]] = set()
 
     def __enter__(self) -> "Lines":
@@ -70,16 +63,20 @@ class Lines:
             return
         count = f"[{self.tally.done + self.tally.failed}/{self.tally.total}]"
         what = f"{outcome.seconds:.1f} s" if outcome.status == "done" else f"FAILED: {outcome.reason}"
-        print(f"{count} {point.label}: {what} | {self.tally.pace()}", flush=True)
+        self._print(f"{count} {point.label}: {what} | {self.tally.pace()}")
+
+    def _print(self, line: str) -> None:
+        if not self.quiet:
+            print(line, flush=True)
 
     def wait(self, claims: Sequence[Claimed]) -> None:
         """Say for which models of other processes we wait, once for each that has them."""
         new = [claim for claim in claims if (claim.hash, claim.pid) not in self.waited]
         self.waited |= {(claim.hash, claim.pid) for claim in new}
         for claim in new[:_NAMED]:
-            print(f"waiting for {self.points[claim.hash].label}: {claim.who} has it, {claim.at}", flush=True)
+            self._print(f"waiting for {self.points[claim.hash].label}: {claim.who} has it, {claim.at}")
         if len(new) > _NAMED:
-            print(f"waiting for {len(new) - _NAMED} more models that other processes have", flush=True)
+            self._print(f"waiting for {len(new) - _NAMED} more models that other processes have")
 
 
 class Panel:
@@ -139,24 +136,10 @@ class Panel:
         return Group(Text(head), bar, running, *failures)
 
 
-def display(folder: Folder, tally: Tally, points: Mapping[str, Point], quiet: bool) -> Display:
-    if quiet:
-        return Silent()
-    return Panel(folder, tally, points) if sys.stdout.isatty() else Lines(folder, tally, points)
-
-
-class Silent:
-    def __enter__(self) -> "Silent":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def update(self, point: Point | None, outcome: Outcome | None) -> None:
-        pass
-
-    def wait(self, claims: Sequence[Claimed]) -> None:
-        pass
+def display(folder: Folder, tally: Tally, points: Mapping[str, Point], quiet: bool) -> "Panel | Lines":
+    if sys.stdout.isatty() and not quiet:
+        return Panel(folder, tally, points)
+    return Lines(tally, points, quiet)
 
 
 def duration(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 study.toml                    the plan
 runs/<hash>/                  a run as `karenina.train` leaves it, with codes.npy (rows, L) and kl.npy (L,)
-scores/<hash>.<scoring>.json  what the run scored; this file appears last, so it says that the run is done
+scores/<hash>.<scoring>.json  its scores, with a digest; this file appears last, so it says that the run is done
 failed/<hash>.json            why a run failed
 claims/<hash>                 locked by the process that works on the run, which writes there how far it is
 results.parquet               all scores; written when the study is complete or is stopped

@@ -52,11 +52,28 @@ def run(
 ) -> Status:
     """Train and score every model of `plan` that `out` does not hold yet; then write out/results.parquet.
 
-    workers: processes on this machine, by default one per core; with ray, models at a time on the cluster.
-    ray: "local", "auto" or an address (needs the extra `ray`). shard: (i, n) takes every n-th model from the i-th on,
-    i from 1 to n; the shard that ends last writes the results. Runs in one directory share the work.
+    Stop it at any moment; the same call resumes it. Runs in one directory share the work, and results depend on none of
+    this.
 
-    Stopping it at any moment and calling it again continues. Results do not depend on any of this. quiet: no display.
+    Parameters
+    ----------
+    plan : Plan
+        From `karenina.studies.preset`, `parse` or `find_plan`.
+    out : path
+        The study's directory.
+    workers : int, optional
+        Processes on this machine, by default one per core; with ray, models at a time on the cluster.
+    ray : str, optional
+        "local", "auto" or an address (needs the extra `ray`).
+    shard : (i, n), optional
+        Every n-th model from the i-th on, i from 1 to n; the shard that ends last writes the results.
+    quiet : bool
+        No display.
+
+    Returns
+    -------
+    Status
+        Which models are done and which failed.
 
     >>> import karenina
     >>> from karenina.studies.plan.parsing import parse

@@ -30,8 +30,8 @@ _KEPT = ("run.json", "model.safetensors", "history.parquet", "codes.npy", "kl.np
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a model. status: done, failed, found (done before), busy (another process has it), full (no space
-    on the disk) or unshared (the study is not visible there)."""
+    """Of one model. status: done, failed, found (done before), busy (another process has it), full (no space on the
+    disk) or unshared (the study is not visible there)."""
 
     hash: str
     status: str
@@ -94,12 +94,7 @@ def _train_and_score(folder: Folder, point: Point, scoring: Scoring, checkpoint_
     loaded = time.perf_counter()
     path = folder.run(point.hash)
     run = train(
-        data,
-        point.method,
-        out=path,
-        checkpoint_seconds=checkpoint_seconds,
-        progress=progress,
-        **point.arguments,
+        data, point.method, out=path, checkpoint_seconds=checkpoint_seconds, progress=progress, **point.arguments
     )
     trained = time.perf_counter()
     found = evaluate(run, data, **asdict(scoring))
@@ -129,9 +124,6 @@ def main() -> None:
     threading.Thread(target=_listen, args=(lines,), daemon=True).start()
 
     import torch
-
-    from karenina.studies.execution.task import execute
-    from karenina.studies.plan.plan import Point, Scoring
 
     torch.set_num_threads(1)
     while True:

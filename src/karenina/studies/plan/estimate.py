@@ -51,22 +51,20 @@ def estimate(plan: Plan, progress: Callable[[str], None] = lambda what: None) ->
             unknown[data] = str(error)
     if not shapes:
         raise ValueError(f"no data set of the plan can be loaded here: {next(iter(unknown.values()))}")
-    kinds: dict[Any, tuple[float, float, float]] = {}
-    costs: dict[Any, list[tuple[float, float, float]]] = {}
+    measured: dict[Any, tuple[float, float, float]] = {}  # by all that a step's time depends on
+    alike: dict[Any, list[tuple[float, float, float]]] = {}  # by what is known of a data set that is not here
     for point in plan.points:
         if point.data in shapes:
             kind = (shapes[point.data], point.method, point.network, point.latents, point.batch)
-            if kind not in kinds:
+            if kind not in measured:
                 progress(f"{point.method}, {point.latents} latents, on {point.data}")
-                kinds[kind] = _measure(plan, point)
-            costs.setdefault((point.method, point.latents), []).append(kinds[kind])
-    step = {key: [sum(column) / len(found) for column in zip(*found)] for key, found in costs.items()}
+                measured[kind] = _measure(plan, point)
+            alike.setdefault((point.method, point.latents), []).append(measured[kind])
+    means = {key: [sum(column) / len(found) for column in zip(*found)] for key, found in alike.items()}
     totals = [0.0, 0.0, 0.0]
     for point in plan.points:
-        seconds, score, size = step[point.method, point.latents]
-        if point.data in shapes:
-            kind = (shapes[point.data], point.method, point.network, point.latents, point.batch)
-            seconds, score, size = kinds[kind]
+        kind = (shapes.get(point.data, ()), point.method, point.network, point.latents, point.batch)
+        seconds, score, size = measured.get(kind) or means[point.method, point.latents]
         totals[0] += seconds * (point.steps if find(point.method)[1].fit is None else 1)
         totals[1] += score
         totals[2] += size

@@ -33,7 +33,7 @@ Value = float | int | str | bool
 
 @dataclass(frozen=True)
 class Point:
-    """One model of a study: all that `karenina.train` is told. `parameter` names the strength among the parameters."""
+    """One model of a study: all arguments of `karenina.train`. `parameter` names the strength among the parameters."""
 
     data: str
     method: str
@@ -99,7 +99,7 @@ class Point:
 class Scoring:
     """How runs are scored: arguments of `karenina.evaluate`. metrics: names, or None for all.
 
-    tasks: also downstream prediction and fairness, about a minute a model. also: further measures of papers, of
+    tasks: also downstream prediction and fairness, about a minute per model. also: further measures of papers, of
     "regression", "zero_shot" and "label_noise".
     """
 

@@ -54,6 +54,13 @@ _MEASURED: dict[str, Values] = {
 _SMOKE: Values = {"network": "mlp", "latents": 4, "steps": 200, "seeds": 2, "selection": {"spearman_rows": 500}}
 _NO_TREES = ["z_diff", "z_min_variance", "irs", "dci_lasso", "explicitness", "sap", "mig", "mig_sup", "modularity"]
 _TWO_METHODS: Values = {"beta_vae": {"beta": [1, 16]}, "beta_tcvae": {"beta": [1, 16]}}
+_TINY_BETA: Values = {"beta_vae": {"beta": [0.001, 0.01, 0.1, 1, 10, 100]}}
+_SIX_SIZES = [2, 4, 8, 16, 32, 64]
+_DCI_METHODS: Values = {"pca": {}, "vae": {}, "beta_vae": {"beta": 6}, "infogan": {"mi_weight": 6}}
+_DSPRITES = ["dsprites", "color_dsprites", "noisy_dsprites", "scream_dsprites"]
+_LOCATELLO: Values = {**_PAPER, "methods": _SIX_METHODS, "seeds": 50}
+_ON_BLOBS: Values = {**_LAPTOP, "data": "blobs"}
+_QUICK: Values = {**_SMOKE, "data": "blobs"}
 
 PRESETS: dict[str, dict[str, Values]] = {
     # 7 data sets x 6 methods x 6 strengths x 50 seeds = 12,600.
@@ -72,50 +79,35 @@ PRESETS: dict[str, dict[str, Values]] = {
             "evaluation": {**_MEASURED["locatello2019"], "rows": 3000},
         },
         "paper": {
-            **_PAPER,
-            "data": [
-                "dsprites",
-                "color_dsprites",
-                "noisy_dsprites",
-                "scream_dsprites",
-                "smallnorb",
-                "cars3d",
-                "shapes3d",
-            ],
-            "methods": _SIX_METHODS,
-            "seeds": 50,
+            **_LOCATELLO,
+            "data": [*_DSPRITES, "smallnorb", "cars3d", "shapes3d"],
             "evaluation": {"protocol": "locatello", **_MEASURED["locatello2019"]},
         },
     },
     # 3 data sets x 6 methods x 6 strengths x 50 seeds = 5,400.
     "duan2020": {
         "smoke": {
-            **_SMOKE,
-            "data": "blobs",
+            **_QUICK,
             "methods": _TWO_METHODS,
             "seeds": 3,
             "evaluation": {**_MEASURED["duan2020"], "rows": 500},
         },
         "laptop": {
-            **_LAPTOP,
-            "data": "blobs",
+            **_ON_BLOBS,
             "methods": _SMALL_METHODS,
             "seeds": 5,
             "evaluation": {**_MEASURED["duan2020"], "rows": 3000},
         },
         "paper": {
-            **_PAPER,
+            **_LOCATELLO,
             "data": ["dsprites", "shapes3d", "cars3d"],
-            "methods": _SIX_METHODS,
-            "seeds": 50,
             "evaluation": {"protocol": "locatello", **_MEASURED["duan2020"]},
         },
     },
-    # 5 strengths x 5 latent sizes x 25 seeds = 625; the paper also reports 5 and 10 of the seeds.
+    # 5 strengths x 5 latent sizes x 25 seeds = 625; Holtz et al. (2022) also report 5 and 10 of the seeds.
     "holtz2022": {
         "smoke": {
-            **_SMOKE,
-            "data": "blobs",
+            **_QUICK,
             "methods": {"beta_vae": {"beta": [1, 16]}},
             "latents": [2, 4],
             "trace": True,
@@ -123,8 +115,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "selection": {"udr": ["udr_spearman"], "spearman_rows": 500, "dynamics_seeds": [2]},
         },
         "laptop": {
-            **_LAPTOP,
-            "data": "blobs",
+            **_ON_BLOBS,
             "methods": {"beta_vae": {"beta": [1, 4, 16]}},
             "latents": [2, 4, 8],
             "seeds": 10,
@@ -142,57 +133,54 @@ PRESETS: dict[str, dict[str, Values]] = {
             "evaluation": {"protocol": "locatello", **_MEASURED["holtz2022"]},
         },
     },
-    # Section 5.1: 6 strengths x 6 latent sizes x 2 data sets = 72.
+    # Carbonneau et al. (2022), section 5.1: 6 strengths x 6 latent sizes x 2 data sets = 72.
     "carbonneau2022": {
         "smoke": {
-            **_SMOKE,
-            "data": "blobs",
+            **_QUICK,
             "methods": {"beta_vae": {"beta": [0.01, 1, 100]}},
             "latents": [2, 4],
             "seeds": 1,
             "evaluation": {"protocol": "carbonneau", "metrics": _NO_TREES, "rows": 500},
         },
         "laptop": {
-            **_LAPTOP,
-            "data": "blobs",
-            "methods": {"beta_vae": {"beta": [0.001, 0.01, 0.1, 1, 10, 100]}},
-            "latents": [2, 4, 8, 16, 32, 64],
+            **_ON_BLOBS,
+            "methods": _TINY_BETA,
+            "latents": _SIX_SIZES,
             "seeds": 1,
             "evaluation": {"protocol": "carbonneau", "rows": 3000},
         },
         "paper": {
             **_PAPER,
             "data": ["cars3d", "smallnorb"],
-            "methods": {"beta_vae": {"beta": [0.001, 0.01, 0.1, 1, 10, 100]}},
-            "latents": [2, 4, 8, 16, 32, 64],
+            "methods": _TINY_BETA,
+            "latents": _SIX_SIZES,
             "seeds": 1,
             "evaluation": {"protocol": "carbonneau"},
         },
     },
-    # Section 4.2: PCA, VAE, beta-VAE and InfoGAN on teapots. The number of steps is not in the paper.
+    # Eastwood & Williams (2018), section 4.2; the number of steps is not in the paper, "he" in the authors' release.
     "eastwood2018": {
         "smoke": {
             **_SMOKE,
             "data": "teapots:gap=exclude",
-            "methods": {"pca": {}, "vae": {}, "beta_vae": {"beta": 6}, "infogan": {"mi_weight": 6, "critic_steps": 1}},
+            "methods": {**_DCI_METHODS, "infogan": {"mi_weight": 6, "critic_steps": 1}},
             "steps": 50,
             "seeds": 1,
             "evaluation": {**_MEASURED["eastwood2018"], "rows": 500},
         },
         "laptop": {
-            **_LAPTOP,
-            "data": "blobs",
-            "methods": {"pca": {}, "vae": {}, "beta_vae": {"beta": 6}, "infogan": {"mi_weight": 6}},
+            **_ON_BLOBS,
+            "methods": _DCI_METHODS,
             "seeds": 5,
             "evaluation": {"metrics": ["dci_lasso", "dci_forest"], "also": ["regression"], "rows": 3000},
         },
         "paper": {
             **_PAPER,
             "network": "resnet",
-            "init": "he",  # in the authors' release
+            "init": "he",
             "steps": 100_000,
             "data": "teapots:gap=exclude",
-            "methods": {"pca": {}, "vae": {}, "beta_vae": {"beta": 6}, "infogan": {"mi_weight": 6}},
+            "methods": _DCI_METHODS,
             "seeds": 1,
             "evaluation": _MEASURED["eastwood2018"],
         },

@@ -43,7 +43,7 @@ def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
         # The versions of UDR as they were named when the first of these files were written.
         selection = repr(plan.selection).replace("'udr_", "'")
         key = json.dumps([plan.evaluation.hash, selection, sorted(done)]).encode()
-        traced = [point for point in points if (folder.run(point.hash) / "trace.npy").exists()]
+        traced = [point for point in points if point.trace and (folder.run(point.hash) / "trace.npy").exists()]
         names = ["together"]
         if plan.selection.udr and not plan.selection.udr[0].endswith("a2a") and _has_pairs(points):
             names.append("pairs")
@@ -68,6 +68,8 @@ def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
             if name == "together" or columns["value"]:
                 table = pa.table(columns, schema=SCHEMAS[name]).replace_schema_metadata({b"key": key})
                 write_parquet(folder.path / f"{name}.parquet", table)
+            else:
+                (folder.path / f"{name}.parquet").unlink(missing_ok=True)  # of other settings
 
 
 def _has_pairs(points: Sequence[Point]) -> bool:

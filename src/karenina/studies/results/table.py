@@ -26,40 +26,21 @@ if TYPE_CHECKING:
 
     from karenina.training.config import Config
 
-SCHEMA = pa.schema(
-    [
-        ("run", pa.string()),
-        ("data", pa.string()),
-        ("method", pa.string()),
-        ("parameters", pa.string()),
-        ("parameter", pa.string()),
-        ("strength", pa.float64()),
-        ("setting", pa.string()),
-        ("seed", pa.int64()),
-        ("latents", pa.int64()),
-        ("network", pa.string()),
-        ("steps", pa.int64()),
-        ("metric", pa.string()),
-        ("family", pa.string()),
-        ("property", pa.string()),
-        ("factor", pa.string()),
-        ("value", pa.float64()),
-        ("std", pa.float64()),
-    ]
-)
+_NUMBERS = {"strength": pa.float64(), "value": pa.float64(), "std": pa.float64()}
+_NUMBERS |= dict.fromkeys(("seed", "latents", "steps", "seeds", "draw"), pa.int64())
+_RUN_COLUMNS = "run data method parameters parameter strength setting seed latents network steps"
 # The tables of a study, by the name of their file.
-_WORDS = {name: pa.string() for name in ("run", "metric", "version", "data", "target", "source", "setting", "runs")}
-_KINDS = {**_WORDS, "seeds": pa.int64(), "draw": pa.int64(), "value": pa.float64()}
-SCHEMAS = {"results": SCHEMA} | {
-    name: pa.schema([(column, _KINDS[column]) for column in columns.split()])
+SCHEMAS = {
+    name: pa.schema([(column, _NUMBERS.get(column, pa.string())) for column in columns.split()])
     for name, columns in {
+        "results": f"{_RUN_COLUMNS} metric family property factor value std",
         "together": "run metric value",
         "pairs": "data target source value",
         "partners": "version data target source value",
         "dynamics": "data setting seeds draw runs value",
     }.items()
 }
-
+SCHEMA = SCHEMAS["results"]
 UNSUPERVISED = ("label-free", "selection")
 TASK = "task"  # what codes are good for: neither a measure of disentanglement nor free of labels
 ASIDE = (NOISE, REGRESSION)  # metrics with wrong labels, and metrics that are there already under another name
