@@ -80,7 +80,8 @@ def make(item: Item, study: "Study", out: Path) -> Made:
     try:
         found = item.function()(study)
     except NotEnough as error:
-        return Made(item, missing=str(error))
+        remedy = "" if "`" in str(error) else ": ask for it in study.toml, then `karenina study run`"
+        return Made(item, missing=f"{error}{remedy}")
     notes = tuple(study.notes)
     if isinstance(found, PaperTable):
         return Made(item, _write_table(item, found, out, notes), notes=notes)

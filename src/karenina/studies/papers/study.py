@@ -81,7 +81,7 @@ class Study:
 
     def folder(self) -> Path:
         if self.path is None:
-            raise NotEnough("needs the study's folder, with its runs: results alone are here")
+            raise NotEnough("needs the folder of a study with its runs: `karenina study run` makes one")
         return self.path
 
     @cached_property
