@@ -113,7 +113,8 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
 
     name: one of `karenina data list`, or a path; options may follow a colon, as in "teapots:gap=exclude" or
     "faces:size=64,grey=true". data_dir: the folder with official files, by default the environment variable
-    KARENINA_DATA; an official file wins over our renderer, and `.source` says which it is.
+    KARENINA_DATA; an official file wins over our renderer, and `.source` says which it is. A folder of images in there
+    is known by its own name.
     options: of the data set, such as gap="exclude" (teapots), painting=PATH (scream_dsprites), or for a path size=64,
     grey=True, factors_csv=PATH (see karenina.data.own). They are part of the data set's `.name`.
 
@@ -125,8 +126,8 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
     if text not in REGISTRY and not Path(text).exists():
         text, given = split_name(text)
         options = {**given, **options}
+    where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
     if text in REGISTRY:
-        where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
         if where and not Path(where).is_dir():
             raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
         known = list(inspect.signature(REGISTRY[text]).parameters)[1:]
@@ -134,14 +135,22 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
             if option not in known:
                 raise ValueError(f"{text} has no option {option!r}; it has {', '.join(known) or 'none'}")
         data = REGISTRY[text](Path(where) if where else None, **options)
-    elif Path(text).exists():
+    elif found := own_path(text, data_dir):
         from karenina.data.own import open_own
 
-        data = open_own(Path(text), **options)
+        data = open_own(found, **options)
     else:
         raise _unknown(text)
     data.name = join_name(data.name, options)
     return data
+
+
+def own_path(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path | None:
+    """Where data of your own is: a path, or the name of a folder in the data folder; None if there is none."""
+    where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
+    if Path(name).exists():
+        return Path(name)
+    return Path(where) / name if where and (Path(where) / name).is_dir() else None
 
 
 def load_again(
@@ -153,7 +162,7 @@ def load_again(
     """
     base, options = split_name(name)
     where = base if path is None else str(path)
-    if path is None and base not in REGISTRY and not Path(base).exists():
+    if path is None and base not in REGISTRY and own_path(base, data_dir) is None:
         raise ValueError(f"the run was trained on data of your own ({name!r}): give it by --data PATH or data=")
     if not Path(where).exists():
         where, given = split_name(where)

@@ -30,10 +30,7 @@ def table_1(study: Study) -> PaperTable:
 
 def _correlations(frame: pd.DataFrame) -> pd.DataFrame:
     found = unsupervised.compute(frame, ("data", "method"), ("udr",))
-    found["unsupervised"] = pd.Categorical(
-        found["unsupervised"], [v for v in VERSIONS if v in set(found["unsupervised"])]
-    )
-    found = found.sort_values(["data", "method", "unsupervised"], kind="stable").astype({"unsupervised": str})
+    found = found.sort_values("unsupervised", key=lambda column: column.map(VERSIONS.index), kind="stable")
     return found.rename(columns={"unsupervised": "version", "correlation": "value"}).drop(columns="score")
 
 
@@ -50,7 +47,9 @@ def figure_8(study: Study) -> Figure:
     figure, axes = panel_grid(1, len(groups), 3.2, 2.6)
     for axis, ((data, method), part) in zip(axes[0], groups):
         for i, (version, line) in enumerate(part.groupby("version", sort=False)):
-            axis.errorbar(line["partners"], line["correlation"], line["std"], color=colour(i), label=version, capsize=2)
+            axis.errorbar(
+                line["partners"], line["correlation"], line["std"], marker=".", color=colour(i), label=version
+            )
         axis.set_title(f"{name(data)}, {name(method)}", fontsize=8)
         axis.set_xlabel("partners", fontsize=7)
         axis.tick_params(labelsize=7)

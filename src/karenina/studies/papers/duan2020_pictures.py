@@ -166,7 +166,8 @@ def _high_and_low(study: Study, wanted: str, latents: int, otherwise: int) -> Fi
     groups = []
     for title, low, high, worst in (("UDR > 0.6", 0.6, np.inf, False), ("UDR < 0.3", -np.inf, 0.3, True)):
         runs = found.band(here, low, high)
-        groups.append((title, runs) if runs else (f"none: {title}", found.best(here, EACH, worst)))
+        end = f"no {title}:\nthe {'lowest' if worst else 'highest'}"
+        groups.append((title, runs) if runs else (end, found.best(here, EACH, worst)))
     return walls(study, groups, found.label, latents=latents)
 
 

@@ -275,7 +275,7 @@ def _check_names(source: Source, plan: Plan) -> None:
 
     for entry in plan.data:
         name = split_name(entry)[0]
-        if not Path(name).exists():
+        if data.own_path(name) is None:
             _one_of(source, "data set and no file", name, data.names(), "data")
     for method, parameters in plan.methods:
         _one_of(source, "method", method, names(), "methods", method)

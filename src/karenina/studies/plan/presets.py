@@ -104,6 +104,30 @@ PRESETS: dict[str, dict[str, Values]] = {
             "evaluation": {"protocol": "locatello", **_MEASURED["duan2020"]},
         },
     },
+    # Duan et al. (2020), A.9: 2 data sets x 6 strengths x 50 seeds = 600. Folders of photographs in KARENINA_DATA; below
+    # paper scale any folder called photos. A.9 does not print the strengths; these are those of Table 5.
+    "duan2020_photos": {
+        "smoke": {
+            **_SMOKE,
+            "data": "photos:size=16",
+            "methods": {"beta_vae": {"beta": [1, 16]}},
+            "evaluation": {"metrics": [], "rows": 200},
+        },
+        "laptop": {
+            **_LAPTOP,
+            "data": "photos:size=32",
+            "methods": {"beta_vae": _SIX_METHODS["beta_vae"]},
+            "seeds": 5,
+            "evaluation": {"metrics": [], "rows": 3000},
+        },
+        "paper": {
+            **_PAPER,
+            "data": ["celeba:crop=178,size=64", "imagenet:size=64"],
+            "methods": {"beta_vae": _SIX_METHODS["beta_vae"]},
+            "seeds": 50,
+            "evaluation": {"metrics": []},
+        },
+    },
     # 5 strengths x 5 latent sizes x 25 seeds = 625; Holtz et al. (2022) also report 5 and 10 of the seeds.
     "holtz2022": {
         "smoke": {
