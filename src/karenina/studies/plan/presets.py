@@ -104,8 +104,8 @@ PRESETS: dict[str, dict[str, Values]] = {
             "evaluation": {"protocol": "locatello", **_MEASURED["duan2020"]},
         },
     },
-    # Duan et al. (2020), A.9: 2 data sets x 6 strengths x 50 seeds = 600. Folders of photographs in KARENINA_DATA; below
-    # paper scale any folder called photos. A.9 does not print the strengths; these are those of Table 5.
+    # Duan et al. (2020), A.9: 2 data sets x 6 strengths x 50 seeds = 600. Folders of photographs in KARENINA_DATA,
+    # below paper scale any folder called photos. A.9 does not print the strengths; these are those of Table 5.
     "duan2020_photos": {
         "smoke": {
             **_SMOKE,
