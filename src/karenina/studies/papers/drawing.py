@@ -99,6 +99,13 @@ def scatter(axis: Axes, x: Floats, y: Floats, groups: Sequence[Any]) -> float:
     return rho
 
 
+def plain_ticks(axis: Axes, values: Sequence[float], scale: str) -> None:
+    """Ticks at these values, written as numbers: powers would need formulas."""
+    axis.set_xscale(scale)
+    axis.set_xticks(list(values), [f"{value:g}" for value in values])
+    axis.set_xticks([], minor=True)
+
+
 def legend(figure: Figure, axis: Axes) -> None:
     handles, labels = axis.get_legend_handles_labels()
     if handles:

@@ -9,7 +9,7 @@ from karenina._figures import Figure
 from karenina.evaluation.more import NOISE
 from karenina.studies.analyses import dynamics, tasks
 from karenina.studies.analyses.shared import colour
-from karenina.studies.papers.drawing import about, column, first_known, panel_grid, show, unique
+from karenina.studies.papers.drawing import about, column, first_known, panel_grid, plain_ticks, show, unique
 from karenina.studies.papers.duan2020 import FAIRNESS, clustering_rows
 from karenina.studies.papers.outputs import PaperTable, name
 from karenina.studies.papers.study import BETAVAE, FACTORVAE, MIG, Study
@@ -121,7 +121,7 @@ def figure_1(study: Study) -> Figure:
 
 
 def figure_3(study: Study) -> Figure:
-    """Embeddings of single seeds, then of all of them jointly, coloured by a factor of the traced images."""
+    """Embeddings of single seeds, then of all of them jointly, coloured by the position in the traced images."""
     runs, members = _traced(study)
     setting = runs.loc[members[0]]
     from karenina.selection.dynamics import dynamics as compare
@@ -129,18 +129,30 @@ def figure_3(study: Study) -> Figure:
     traces = [_trace(study, run) for run in members[:3]]
     alone = [compare([trace, trace]).planes[0][0, -1] for trace in traces]
     joint = compare(traces).planes[0]
+    by, values = _positions(study, str(setting["data"]), len(alone[0]))
     figure, axes = panel_grid(1, len(traces) + 1, 2.5, 2.5)
     for axis, points, run in zip(axes[0], alone, members):
-        _points(axis, points, np.arange(len(points)))
+        _points(axis, points, values)
         axis.set_title(f"seed {runs.loc[run, 'seed']}", fontsize=8)
     for points in joint[:, -1]:
-        _points(axes[0, -1], points, np.arange(len(points)))
+        _points(axes[0, -1], points, values)
     axes[0, -1].set_title("jointly", fontsize=8)
-    figure.suptitle(
-        f"{name(setting['method'])} {setting['parameters']}, {setting['latents']} latents; coloured by image",
-        fontsize=8,
-    )
+    what = f"{name(setting['method'])} {setting['parameters']}, {setting['latents']} latents"
+    figure.suptitle(f"{what}; coloured by {by}", fontsize=8)
     return figure
+
+
+def _positions(study: Study, data: str, count: int) -> tuple[str, NDArray[np.float64]]:
+    """What points are coloured by, and its value for each traced image: x + y times the size of x, as in the paper."""
+    found = study.data(data)
+    if not found.labelled:
+        return "image", np.arange(count, dtype=float)
+    factors = found.sample(count, np.random.default_rng(0))[1].astype(float)  # as `karenina.train` draws them
+    places = [found.factor_names.index(axis) for axis in ("x", "y") if axis in found.factor_names]
+    if len(places) < 2:
+        return found.factor_names[0], factors[:, 0]
+    x, y = factors[:, places].T
+    return "position", x + y * (x.max() + 1)
 
 
 def figure_4(study: Study) -> Figure:
@@ -158,7 +170,7 @@ def figure_4(study: Study) -> Figure:
     left = figure.add_subplot(grid[:, 0])
     for i, (strength, line) in enumerate(mmd.groupby("strength")):
         left.plot(line["latents"], line["value"], marker=".", color=colour(i), label=f"{strength:g}")
-    left.set_xscale("log", base=2)
+    plain_ticks(left, sorted(set(mmd["latents"])), "log")
     left.set_xlabel("latents", fontsize=7)
     left.set_ylabel("mean MMD (less: more stable)", fontsize=7)
     left.legend(title="strength", fontsize=6, title_fontsize=6)
@@ -218,7 +230,7 @@ def _trace(study: Study, run: str) -> NDArray[np.float32]:
     return trace
 
 
-def _points(axis: Axes, points: NDArray[np.floating], values: NDArray[np.int64]) -> None:
+def _points(axis: Axes, points: NDArray[np.floating], values: NDArray[np.float64]) -> None:
     if points.shape[-1] > 1:
         axis.scatter(points[:, 0], points[:, 1], c=values, cmap="viridis", s=6, linewidth=0)
     axis.set_xticks([])

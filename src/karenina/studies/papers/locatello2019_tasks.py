@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from karenina._figures import Figure
 from karenina.studies.analyses import tasks
 from karenina.studies.analyses.shared import colour, correlation_map
-from karenina.studies.papers.drawing import column, legend, panel_grid, scatter, show, unique
+from karenina.studies.papers.drawing import column, legend, panel_grid, plain_ticks, scatter, show, unique
 from karenina.studies.papers.locatello2019 import METRICS
 from karenina.studies.papers.outputs import name
 from karenina.studies.papers.study import DCI, FACTORVAE, MIG, Metrics, Study
@@ -126,7 +126,7 @@ def _three_groups(study: Study, metrics: Metrics) -> Figure:
                     mean, spread = part.mean(axis=0), part.std(axis=0)
                     axis.plot(sizes, mean, marker=".", color=colour(g), label=f"{label} of {metric}")
                     axis.fill_between(sizes, mean - spread, mean + spread, color=colour(g), alpha=0.15, linewidth=0)
-            axis.set_xscale("log")
+            plain_ticks(axis, sizes, "log")
             axis.set_title(f"{name(data)}, {MODELS[model]}", fontsize=8)
             axis.set_xlabel("training rows", fontsize=6)
             axis.tick_params(labelsize=6)
