@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "tasks": {"numerics"},
     "audit": {"metrics", "numerics"},
     "evaluation": BELOW_STUDIES - {"models"},
-    "studies": BELOW_STUDIES | {"evaluation"},
+    "studies": BELOW_STUDIES | {"evaluation", "audit"},
     "pages": BELOW_STUDIES | {"evaluation", "studies"},
     "cli": BELOW_STUDIES | {"audit", "evaluation", "studies", "pages"},
 }

@@ -38,7 +38,10 @@ def test_paper_scale_has_the_papers_strengths():
 
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("scale", SCALES)
-def test_presets_name_things_that_exist_and_survive_their_file(name, scale):
+def test_presets_name_things_that_exist_and_survive_their_file(name, scale, tmp_path, monkeypatch):
+    for folder in ("photos", "celeba", "imagenet"):  # the user's
+        (tmp_path / folder).mkdir()
+    monkeypatch.setenv("KARENINA_DATA", str(tmp_path))
     plan = preset(name, scale)
     assert parse(plan.to_toml()) == plan
 

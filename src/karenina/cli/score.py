@@ -1,16 +1,22 @@
 """`karenina score`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from karenina.cli._common import DataDir, OwnData, console
 
+ROWS = 5000  # of a comparison of two runs
+
 
 def score(
     paths: Annotated[
-        list[Path], typer.Argument(help="A run directory, or codes and factors: .npz, .csv, .parquet or two .npy.")
+        list[Path],
+        typer.Argument(
+            help="A run directory, or codes and factors: .npz, .csv, .parquet or two .npy. Two runs, or two .npz of "
+            "the same rows: is the first better?"
+        ),
     ],
     metrics: Annotated[str | None, typer.Option(help="Names with commas between; default all.")] = None,
     protocol: Annotated[str | None, typer.Option(help="locatello or carbonneau; default our own.")] = None,
@@ -32,6 +38,9 @@ def score(
 
     names = [name.strip() for name in metrics.split(",") if name.strip()] if metrics is not None else None
     select(names, protocol)  # a misspelt name is an error before the work, not after
+    if len(paths) == 2 and (all(path.is_dir() for path in paths) or all(path.suffix == ".npz" for path in paths)):
+        _compare(paths, names, protocol, seed, data, data_dir, as_json, csv)
+        return
     if len(paths) == 1 and paths[0].is_dir():
         from karenina.evaluation.data import data_of
         from karenina.training import open as open_run
@@ -55,3 +64,61 @@ def score(
         from karenina.metrics.plots import plot_scores
 
         plot_scores(table, plot)
+
+
+def _compare(
+    paths: list[Path],
+    metrics: list[str] | None,
+    protocol: str | None,
+    seed: int,
+    data: Path | None,
+    data_dir: Path | None,
+    as_json: bool,
+    csv: Path | None,
+) -> None:
+    """The differences of two representations of the same rows."""
+    from karenina.evaluation.paired import difference
+
+    if paths[0].is_dir():
+        first, second, factors, continuous = _encoded(paths, seed, data, data_dir)
+    else:
+        first, second, factors, continuous = *_same_rows(paths), None
+    found = difference(first, second, factors, metrics, protocol, seed=seed, continuous=continuous)
+    if csv is not None:
+        found.to_csv(csv, index=False)
+    if as_json:
+        print(found.to_json(orient="records", indent=2))
+        return
+    print(f"a: {paths[0]}\nb: {paths[1]}")
+    print(found.to_string(index=False, float_format="{:.3f}".format))
+
+
+def _encoded(
+    paths: list[Path], seed: int, data: Path | None, data_dir: Path | None
+) -> tuple[Any, Any, Any, list[bool]]:
+    """Codes of the same images by two runs of one data set, the factors, and which of these are continuous."""
+    from karenina.evaluation.data import data_of, inputs
+    from karenina.training import open as open_run
+
+    runs = [open_run(path) for path in paths]
+    names = [run.config.data for run in runs]
+    if names[0] != names[1]:
+        raise ValueError(f"one run was trained on {names[0]}, the other on {names[1]}: compare runs of one data set")
+    found = data_of(runs[0], data, data_dir)
+    if not found.labelled:
+        raise ValueError(f"{names[0]} has no labels to compare scores with; `karenina rank` needs none")
+    images, factors = inputs(found, ROWS, seed)
+    first, second = (run.encode(images)[0] for run in runs)
+    return first, second, factors, [size is None for size in found.factor_sizes]
+
+
+def _same_rows(paths: list[Path]) -> tuple[Any, Any, Any]:
+    """Codes of two files, and the factors, which must be the same in both."""
+    import numpy as np
+
+    from karenina.metrics.files import read_codes
+
+    (first, factors, _), (second, others, _) = (read_codes([path]) for path in paths)
+    if np.shape(factors) != np.shape(others) or not np.array_equal(factors, others):
+        raise ValueError(f"{paths[0]} and {paths[1]} have different factors: a comparison needs codes of the same rows")
+    return first, second, factors

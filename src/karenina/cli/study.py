@@ -181,9 +181,25 @@ def retry(
 
 @study_app.command()
 def analyse(
-    directory: Directory, figures: Annotated[bool, typer.Option(help="Draw a figure for each analysis.")] = True
+    directory: Directory,
+    figures: Annotated[bool, typer.Option(help="Draw a figure for each analysis.")] = True,
+    paper: Annotated[
+        str | None,
+        typer.Option(help="Its tables and figures: duan2020, holtz2022, locatello2019, carbonneau2022, eastwood2018."),
+    ] = None,
 ) -> None:
-    """The papers' tables and figures from a study's results, in DIRECTORY/analysis."""
+    """The papers' tables and figures from a study's results, in DIRECTORY/analysis.
+
+    General analyses first; then the tables and figures of one paper by their own names, in analysis/PAPER. A preset's
+    study has its own paper; --paper picks another, for any study.
+    """
+    from karenina.studies.execution.folder import Folder
+    from karenina.studies.papers import paper_of, write
+    from karenina.studies.papers.items import of_paper
+
+    wanted = paper or paper_of(Folder(directory).plan().name)
+    if wanted is not None:
+        of_paper(wanted)  # a wrong name is said before the work
     from karenina.studies.analyses import analyse as analyse_study
 
     found = analyse_study(directory, figures=figures)
@@ -196,6 +212,18 @@ def analyse(
         frame = found.get(name)
         if frame is not None and not isinstance(frame, str):
             print(f"\n{name}\n{frame.to_string(index=False, float_format='{:.2f}'.format)}")
+    if wanted is None:
+        return
+    print(f"\n{wanted}:")
+    made = 0
+    for one in write(directory, wanted, figures=figures):
+        made += not one.missing
+        if one.missing:
+            print(f"{one.item.name}: left out, {one.missing}", flush=True)
+        else:
+            notes = "".join(f" ({note})" for note in one.notes)
+            print(f"{one.item.name}: {one.item.title}, in {one.files[0]}{notes}", flush=True)
+    print(f"{made} of {len(of_paper(wanted))} tables and figures of {wanted} in {directory / 'analysis' / wanted}")
 
 
 def _find(what: str, scale: str | None, seeds: int | None, data_dir: Path | None) -> "Plan":

@@ -121,7 +121,8 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
     name : one of `karenina data list`, or a path
         Options may follow a colon, as in "teapots:gap=exclude" or "faces:size=64,grey=true".
     data_dir : the folder with official files, by default the environment variable KARENINA_DATA
-        An official file wins over our renderer, and `.source` says which it is.
+        An official file wins over our renderer, and `.source` says which it is. A folder of images in there is
+        known by its own name.
     **options : options of the data set, which become part of its `.name`
         side=16 (smaller images, for every set), gap="exclude" (teapots), painting=PATH (scream_dsprites), or for a path
         size=64, grey=True, factors_csv=PATH (see karenina.data.own).
@@ -136,8 +137,8 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
     if text not in names() and not Path(text).exists():
         text, given = split_name(text)
         options = {**given, **options}
+    where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
     if text in names():
-        where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
         if where and not Path(where).is_dir():
             raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
         loader = REGISTRY[text] if text in REGISTRY else _plug_in(text)
@@ -152,14 +153,22 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
 
             data = with_side(data, options["side"])
         data.name = text
-    elif Path(text).exists():
+    elif found := own_path(text, data_dir):
         from karenina.data.own import open_own
 
-        data = open_own(Path(text), **options)
+        data = open_own(found, **options)
     else:
         raise _unknown(text)
     data.name = join_name(data.name, options)
     return data
+
+
+def own_path(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path | None:
+    """Where data of your own is: a path, or the name of a folder in the data folder; None if there is none."""
+    where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
+    if Path(name).exists():
+        return Path(name)
+    return Path(where) / name if where and (Path(where) / name).is_dir() else None
 
 
 def load_again(
@@ -176,7 +185,7 @@ def load_again(
     """
     base, options = split_name(name)
     where = base if path is None else str(path)
-    if path is None and base not in names() and not Path(base).exists():
+    if path is None and base not in names() and own_path(base, data_dir) is None:
         raise ValueError(f"the run was trained on data of your own ({name!r}): give it by --data PATH or data=")
     if not Path(where).exists():
         where, given = split_name(where)

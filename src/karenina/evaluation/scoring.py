@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina.evaluation.data import Data, data_of, inputs
+from karenina.evaluation.more import Measured, has_gap, more_rows
+from karenina.evaluation.more import Row as MoreRow
 from karenina.metrics import scoring
 from karenina.metrics.label_free import gaussian_total_correlation, gaussian_wasserstein_correlation, mutual_information
 from karenina.metrics.registry import find
@@ -30,7 +32,7 @@ SCORE_COLUMNS = ("metric", "family", "property", "factor", "value", "std")
 class Evaluation:
     """What is known of a run on `rows` inputs. codes, logvar: (rows, L). factors: (rows, k). kl: (L,).
 
-    table: the metrics (None without factors). label_free: name -> number.
+    table: the metrics (None without factors). label_free: name -> number. more: further rows of SCORE_COLUMNS.
     """
 
     table: Table | None
@@ -39,6 +41,7 @@ class Evaluation:
     factors: NDArray[Any]
     kl: NDArray[np.float64]
     label_free: dict[str, float]
+    more: tuple[MoreRow, ...] = ()
 
     def rows(self) -> list[list[Any]]:
         """Rows of SCORE_COLUMNS, `factor` empty for the whole; None for what is not finite, since JSON has no NaN."""
@@ -49,6 +52,7 @@ class Evaluation:
             for metric, prop, factor, value in self.table.per_factor.itertuples(index=False):
                 found.append((metric, families.get(metric, ""), prop, factor, value, math.nan))
         found += [(name, "label-free", "", "", value, math.nan) for name, value in self.label_free.items()]
+        found += self.more
         return [[*row[:4], *(float(v) if math.isfinite(v) else None for v in row[4:])] for row in found]
 
 
@@ -62,6 +66,7 @@ def evaluate(
     seed: int = 0,
     rows: int = 10_000,
     tasks: bool = False,
+    also: Sequence[str] = (),
 ) -> Evaluation:
     """Score a run: encode `rows` images once, then every metric and label-free score.
 
@@ -75,7 +80,9 @@ def evaluate(
     rows : int
         Images to encode. The predictors of protocol "locatello" and the tasks are tested on half as many others.
     tasks : bool
-        Also downstream prediction and fairness, about a minute per run.
+        Also downstream prediction and fairness, about a minute per run, and zero-shot inference of data with a gap.
+    also : names
+        Of "regression", "zero_shot" and "label_noise": see `karenina.evaluation.more`.
 
     Returns
     -------
@@ -118,7 +125,10 @@ def evaluate(
         )
         if tasks:
             table = with_tasks(table, mean, factors, continuous, seed, sampler, other)
-    return Evaluation(table, mean, logvar, factors, kl, label_free)
+    names = dict.fromkeys([*also, *(["zero_shot"] if tasks and has_gap(data.name) else [])])
+    measured = Measured(run, data, mean, factors, protocol, seed)
+    rest = more_rows(list(names), measured) if table is not None else []
+    return Evaluation(table, mean, logvar, factors, kl, label_free, tuple(rest))
 
 
 def _grid_sampler(run: "Run", data: "DataSet") -> Callable[[NDArray[Any]], NDArray[np.float32]] | None:
@@ -251,6 +261,11 @@ def run_table(evaluation: Evaluation) -> Table:
             0.0,
         )
         for name, value in evaluation.label_free.items()
+    )
+    rows += tuple(
+        Row(metric, family, prop, value, np.nan, 0.0)
+        for metric, family, prop, factor, value, _ in evaluation.more
+        if factor == ""
     )
     if evaluation.table is None:
         return Table(rows, {}, ())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from karenina._figures import Figure
 from karenina.pages.contents import Contents, Inputs
 from karenina.pages.model import inputs_of, normalised_information, traverse_prior
-from karenina.training.pictures import prior_span
+from karenina.training.pictures import mosaic, prior_span
 
 EACH = 3  # models at each end
 ROWS = 3000  # inputs for similarities and importances: enough for a picture
@@ -88,7 +88,6 @@ def _informative(contents: Contents, name: str) -> NDArray[np.int64]:
 
 
 def _traversals(contents: Contents, names: list[str]) -> tuple[Figure, str]:
-    from karenina.pages.model import mosaic
     from karenina.training import open as open_run
 
     figure = Figure(figsize=(3.1 * len(names), 4.4), layout="constrained")

@@ -13,10 +13,10 @@ from karenina._active import ACTIVE_KL
 from karenina._figures import Figure
 from karenina.evaluation.data import Data, data_of
 from karenina.pages.figures import Section, keep
-from karenina.pages.model import SHOWN, decoder_size, export_decoder, mosaic
+from karenina.pages.model import SHOWN, decoder_size, export_decoder
 from karenina.pages.page import render, save, versions
 from karenina.studies.plan.plan import shown
-from karenina.training.pictures import prior_span
+from karenina.training.pictures import mosaic, prior_span
 
 if TYPE_CHECKING:
     from karenina.training import Run

@@ -10,7 +10,7 @@ from torch import nn
 
 from karenina.models.networks import Unflatten
 from karenina.pages.contents import Contents, Inputs
-from karenina.training.pictures import prior_span
+from karenina.training.pictures import mosaic, prior_span
 
 if TYPE_CHECKING:
     from karenina.training import Run
@@ -101,17 +101,6 @@ def traverse_prior(
         codes[row, :, latent] = np.linspace(-span, span, steps)
     images = run.decode(codes.reshape(-1, len(start)))
     return images.reshape(len(order), steps, *images.shape[1:])
-
-
-def mosaic(images: NDArray[np.float32], bright: NDArray[np.bool_] | None = None, gap: int = 1) -> NDArray[np.float32]:
-    """Images (rows, columns, c, h, w) as one (c, H, W), with lines between; rows that are not `bright` are faded."""
-    rows, columns, c, h, w = images.shape
-    if bright is not None:
-        faded = 0.75 + 0.25 * (images - 0.5)
-        images = np.where(bright[:, None, None, None, None], images, faded)
-    out = np.full((rows, columns, c, h + gap, w + gap), 0.5, dtype=np.float32)
-    out[..., :h, :w] = images
-    return out.transpose(2, 0, 3, 1, 4).reshape(c, rows * (h + gap), columns * (w + gap))
 
 
 def picture(pixels: NDArray[np.floating]) -> dict[str, Any]:

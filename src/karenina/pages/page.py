@@ -21,6 +21,7 @@ from karenina.pages.choice import Choice, choices
 from karenina.pages.contents import Contents, read
 from karenina.pages.figures import Section, sections
 from karenina.pages.model import details, priority
+from karenina.studies.results.table import ASIDE, TASK
 
 if TYPE_CHECKING:
     from karenina.training import Run
@@ -314,7 +315,7 @@ def _axes(contents: Contents, found: list[Choice]) -> dict[str, str]:
 def _per_factor(contents: Contents) -> dict[str, Any]:
     """data set -> names of factors and scores, and run -> values, the factors of a score side by side."""
     found: dict[str, Any] = {}
-    parts = contents.frame[contents.frame["factor"] != ""]
+    parts = contents.frame[(contents.frame["factor"] != "") & ~contents.frame["family"].isin([TASK, *ASIDE])]
     for data, part in parts.groupby("data", sort=False):
         score = [score_name(*pair, several=True) for pair in zip(part["metric"], part["property"].fillna(""))]
         wide = part.assign(score=score).pivot_table(

@@ -23,6 +23,17 @@ def prior_span(run: "Run", deviations: float = 2.0) -> float:
     return of_run(run.config.method).bound or deviations
 
 
+def mosaic(images: NDArray[np.float32], bright: NDArray[np.bool_] | None = None, gap: int = 1) -> NDArray[np.float32]:
+    """Images (rows, columns, c, h, w) as one (c, H, W), with lines between; rows that are not `bright` are faded."""
+    rows, columns, c, h, w = images.shape
+    if bright is not None:
+        faded = 0.75 + 0.25 * (images - 0.5)
+        images = np.where(bright[:, None, None, None, None], images, faded)
+    out = np.full((rows, columns, c, h + gap, w + gap), 0.5, dtype=np.float32)
+    out[..., :h, :w] = images
+    return out.transpose(2, 0, 3, 1, 4).reshape(c, rows * (h + gap), columns * (w + gap))
+
+
 @dataclass(frozen=True, eq=False)
 class Traversal:
     """Decoded images while one latent moves and the others stay, as in figures 3 and 9 to 17 of Duan et al. (2020).
@@ -57,6 +68,7 @@ def traverse(
     around: int = 0,
     steps: int = 11,
     span: str = "prior",
+    deviations: float = 2.0,
 ) -> Traversal:
     """Move each latent of image number `around` while the others stay.
 
@@ -67,8 +79,8 @@ def traverse(
     around : index of the image whose codes the other latents keep
     steps : int, values per latent
     span : {"prior", "posterior"}
-        "prior" moves over [-2, 2] (InfoGAN: [-1, 1], where all of its codes lie), "posterior" from the 1st to the 99th
-        percentile of the latent's mean codes.
+        "prior" moves over so many `deviations` of the prior, [-2, 2] (InfoGAN: [-1, 1], where all of its codes lie),
+        "posterior" from the 1st to the 99th percentile of the latent's mean codes.
     """
     if span not in ("prior", "posterior"):
         raise ValueError(f"span must be prior or posterior, got {span!r}")
@@ -79,7 +91,7 @@ def traverse(
         raise ValueError(f"around = {around}, but there are {len(mean)} images")
     kl = kl_per_latent(mean, logvar)
     order = np.argsort(-kl, kind="stable")
-    end = prior_span(run)
+    end = prior_span(run, deviations)
     low, high = (-end, end) if span == "prior" else np.quantile(mean, [0.01, 0.99], axis=0)[:, order]
     values = np.linspace(np.broadcast_to(low, len(kl)), np.broadcast_to(high, len(kl)), steps, axis=1)
     codes = np.tile(mean[around], (len(kl), steps, 1))

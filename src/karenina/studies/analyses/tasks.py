@@ -6,7 +6,7 @@ import pandas as pd
 
 from karenina.numerics.resampling import RESAMPLES
 from karenina.studies.analyses.unsupervised import correlate
-from karenina.studies.results.table import TASK, need, wide_table
+from karenina.studies.results.table import ASIDE, TASK, need, wide_table
 
 
 def compute(frame: pd.DataFrame, by: Sequence[str] = ("data",), resamples: int = RESAMPLES) -> pd.DataFrame:
@@ -18,6 +18,6 @@ def compute(frame: pd.DataFrame, by: Sequence[str] = ("data",), resamples: int =
     """
     table = wide_table(frame)
     useful = [j for j, family in enumerate(table.families) if family == TASK]
-    others = [j for j, family in enumerate(table.families) if family != TASK]
+    others = [j for j, family in enumerate(table.families) if family not in (TASK, *ASIDE)]
     need(bool(useful) and bool(others), "labels, and tasks = true under [evaluation]")
     return correlate(table, "task", useful, others, by, resamples)

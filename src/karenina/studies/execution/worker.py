@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from karenina._files import atomic, checksum, save_array
 from karenina.studies.execution.folder import Claim, Folder, claim, digest
@@ -150,8 +150,8 @@ def main() -> None:
             outcome = execute_together(task["study"], points, task["checkpoint_seconds"])
             print(json.dumps(asdict(outcome)), file=answers, flush=True)
             continue
-        metrics = task["scoring"]["metrics"]
-        scoring = Scoring(**{**task["scoring"], "metrics": None if metrics is None else tuple(metrics)})
+        given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in task["scoring"].items()}
+        scoring = Scoring(**given)
         outcome = execute(task["study"], Point.from_json(task["point"]), scoring, task["checkpoint_seconds"])
         print(json.dumps(asdict(outcome)), file=answers, flush=True)
 

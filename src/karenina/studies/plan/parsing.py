@@ -215,6 +215,7 @@ _SCORING: dict[str, Reader] = {
     "repeats": _integer(1),
     "seed": _integer(0),
     "tasks": _flag,
+    "also": _many(_text),
 }
 _SELECTION: dict[str, Reader] = {
     "udr": _versions,
@@ -271,6 +272,7 @@ def _check_names(source: Source, plan: Plan) -> None:
     """Names that only the rest of the package knows."""
     from karenina import data
     from karenina.data.naming import split_name
+    from karenina.evaluation.more import MORE, has_gap
     from karenina.metrics import registry
     from karenina.models.initialisation import INITS
     from karenina.models.networks import NETWORKS
@@ -279,7 +281,7 @@ def _check_names(source: Source, plan: Plan) -> None:
 
     for entry in plan.data:
         name = split_name(entry)[0]
-        if not Path(name).exists():
+        if data.own_path(name) is None:
             _one_of(source, "data set and no file", name, data.names(), "data")
     for method, parameters in plan.methods:
         _one_of(source, "method", method, names(), "methods", method)
@@ -291,5 +293,9 @@ def _check_names(source: Source, plan: Plan) -> None:
     _one_of(source, "init", plan.init, ("auto", *INITS), "init")
     for metric in plan.evaluation.metrics or ():
         _one_of(source, "metric", metric, registry.names(), "evaluation", "metrics")
+    for measure in plan.evaluation.also:
+        _one_of(source, "measure", measure, MORE, "evaluation", "also")
+    if "zero_shot" in plan.evaluation.also and not all(map(has_gap, plan.data)):
+        source.fail("zero_shot needs data with a gap, such as teapots:gap=exclude", "evaluation", "also")
     if plan.evaluation.protocol is not None:
         _one_of(source, "protocol", plan.evaluation.protocol, registry.PROTOCOLS, "evaluation", "protocol")

@@ -99,7 +99,8 @@ class Point:
 class Scoring:
     """How runs are scored: arguments of `karenina.evaluate`. metrics: names, or None for all.
 
-    tasks: also downstream prediction and fairness, about a minute per model.
+    tasks: also downstream prediction and fairness, about a minute per model. also: further measures of papers, of
+    "regression", "zero_shot" and "label_noise".
     """
 
     metrics: tuple[str, ...] | None = None
@@ -108,10 +109,14 @@ class Scoring:
     repeats: int = 1
     seed: int = 0
     tasks: bool = False
+    also: tuple[str, ...] = ()
 
     @cached_property
     def hash(self) -> str:
-        return _digest({**asdict(self), "numbers": NUMBERS})[:8]
+        values = asdict(self)
+        if not self.also:  # as all studies were scored before there was a choice
+            del values["also"]
+        return _digest({**values, "numbers": NUMBERS})[:8]
 
 
 @dataclass(frozen=True)

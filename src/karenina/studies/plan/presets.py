@@ -41,35 +41,92 @@ _SMALL_METHODS: Values = {
     "dip_vae_ii": {"lambda_od": [1, 2, 5, 10]},
     "beta_tcvae": {"beta": [1, 4, 8, 16]},
 }
-_SMOKE: Values = {
-    "network": "mlp",
-    "latents": 4,
-    "steps": 200,
-    "seeds": 2,
-    "evaluation": {"rows": 500, "metrics": ["mig", "sap", "modularity"]},
-    "selection": {"spearman_rows": 500},
+# What each paper measured: its metrics, and whatever else its tables and figures show.
+_MEASURED: dict[str, Values] = {
+    "locatello2019": {
+        "metrics": ["z_diff", "z_min_variance", "mig", "modularity", "dci_boosted", "sap"],
+        "tasks": True,
+    },
+    "duan2020": {"metrics": ["z_diff", "z_min_variance", "mig", "dci_boosted"], "tasks": True},
+    "holtz2022": {"metrics": ["z_diff", "z_min_variance", "mig"], "tasks": True, "also": ["label_noise"]},
+    "eastwood2018": {"metrics": ["dci_lasso", "dci_forest"], "also": ["regression", "zero_shot"]},
 }
+_SMOKE: Values = {"network": "mlp", "latents": 4, "steps": 200, "seeds": 2, "selection": {"spearman_rows": 500}}
+_NO_TREES = ["z_diff", "z_min_variance", "irs", "dci_lasso", "explicitness", "sap", "mig", "mig_sup", "modularity"]
 _TWO_METHODS: Values = {"beta_vae": {"beta": [1, 16]}, "beta_tcvae": {"beta": [1, 16]}}
 _TINY_BETA: Values = {"beta_vae": {"beta": [0.001, 0.01, 0.1, 1, 10, 100]}}
 _SIX_SIZES = [2, 4, 8, 16, 32, 64]
 _DCI_METHODS: Values = {"pca": {}, "vae": {}, "beta_vae": {"beta": 6}, "infogan": {"mi_weight": 6}}
 _DSPRITES = ["dsprites", "color_dsprites", "noisy_dsprites", "scream_dsprites"]
-_LOCATELLO: Values = {**_PAPER, "methods": _SIX_METHODS, "seeds": 50, "evaluation": {"protocol": "locatello"}}
+_LOCATELLO: Values = {**_PAPER, "methods": _SIX_METHODS, "seeds": 50}
 _ON_BLOBS: Values = {**_LAPTOP, "data": "blobs"}
 _QUICK: Values = {**_SMOKE, "data": "blobs"}
 
 PRESETS: dict[str, dict[str, Values]] = {
     # 7 data sets x 6 methods x 6 strengths x 50 seeds = 12,600.
     "locatello2019": {
-        "smoke": {**_QUICK, "methods": _TWO_METHODS},
-        "laptop": {**_LAPTOP, "data": ["blobs", "dsprites"], "methods": _SMALL_METHODS, "seeds": 3},
-        "paper": {**_LOCATELLO, "data": [*_DSPRITES, "smallnorb", "cars3d", "shapes3d"]},
+        "smoke": {
+            **_SMOKE,
+            "data": ["blobs", "dsprites"],
+            "methods": _TWO_METHODS,
+            "evaluation": {**_MEASURED["locatello2019"], "rows": 400},
+        },
+        "laptop": {
+            **_LAPTOP,
+            "data": ["blobs", "dsprites"],
+            "methods": _SMALL_METHODS,
+            "seeds": 3,
+            "evaluation": {**_MEASURED["locatello2019"], "rows": 3000},
+        },
+        "paper": {
+            **_LOCATELLO,
+            "data": [*_DSPRITES, "smallnorb", "cars3d", "shapes3d"],
+            "evaluation": {"protocol": "locatello", **_MEASURED["locatello2019"]},
+        },
     },
     # 3 data sets x 6 methods x 6 strengths x 50 seeds = 5,400.
     "duan2020": {
-        "smoke": {**_QUICK, "methods": _TWO_METHODS, "seeds": 3},
-        "laptop": {**_ON_BLOBS, "methods": _SMALL_METHODS, "seeds": 5},
-        "paper": {**_LOCATELLO, "data": ["dsprites", "shapes3d", "cars3d"]},
+        "smoke": {
+            **_QUICK,
+            "methods": _TWO_METHODS,
+            "seeds": 3,
+            "evaluation": {**_MEASURED["duan2020"], "rows": 500},
+        },
+        "laptop": {
+            **_ON_BLOBS,
+            "methods": _SMALL_METHODS,
+            "seeds": 5,
+            "evaluation": {**_MEASURED["duan2020"], "rows": 3000},
+        },
+        "paper": {
+            **_LOCATELLO,
+            "data": ["dsprites", "shapes3d", "cars3d"],
+            "evaluation": {"protocol": "locatello", **_MEASURED["duan2020"]},
+        },
+    },
+    # Duan et al. (2020), A.9: 2 data sets x 6 strengths x 50 seeds = 600. Folders of photographs in KARENINA_DATA,
+    # below paper scale any folder called photos. A.9 does not print the strengths; these are those of Table 5.
+    "duan2020_photos": {
+        "smoke": {
+            **_SMOKE,
+            "data": "photos:size=16",
+            "methods": {"beta_vae": {"beta": [1, 16]}},
+            "evaluation": {"metrics": [], "rows": 200},
+        },
+        "laptop": {
+            **_LAPTOP,
+            "data": "photos:size=32",
+            "methods": {"beta_vae": _SIX_METHODS["beta_vae"]},
+            "seeds": 5,
+            "evaluation": {"metrics": [], "rows": 3000},
+        },
+        "paper": {
+            **_PAPER,
+            "data": ["celeba:crop=178,size=64", "imagenet:size=64"],
+            "methods": {"beta_vae": _SIX_METHODS["beta_vae"]},
+            "seeds": 50,
+            "evaluation": {"metrics": []},
+        },
     },
     # 5 strengths x 5 latent sizes x 25 seeds = 625; Holtz et al. (2022) also report 5 and 10 of the seeds.
     "holtz2022": {
@@ -78,6 +135,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "methods": {"beta_vae": {"beta": [1, 16]}},
             "latents": [2, 4],
             "trace": True,
+            "evaluation": {**_MEASURED["holtz2022"], "rows": 500},
             "selection": {"udr": ["udr_spearman"], "spearman_rows": 500, "dynamics_seeds": [2]},
         },
         "laptop": {
@@ -86,6 +144,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "latents": [2, 4, 8],
             "seeds": 10,
             "trace": True,
+            "evaluation": {**_MEASURED["holtz2022"], "rows": 3000},
             "selection": {"dynamics_seeds": [3, 5, 10]},
         },
         "paper": {
@@ -95,11 +154,18 @@ PRESETS: dict[str, dict[str, Values]] = {
             "latents": [2, 4, 8, 16, 32],
             "seeds": 25,
             "trace": True,
+            "evaluation": {"protocol": "locatello", **_MEASURED["holtz2022"]},
         },
     },
     # Carbonneau et al. (2022), section 5.1: 6 strengths x 6 latent sizes x 2 data sets = 72.
     "carbonneau2022": {
-        "smoke": {**_QUICK, "methods": {"beta_vae": {"beta": [0.01, 1, 100]}}, "latents": [2, 4], "seeds": 1},
+        "smoke": {
+            **_QUICK,
+            "methods": {"beta_vae": {"beta": [0.01, 1, 100]}},
+            "latents": [2, 4],
+            "seeds": 1,
+            "evaluation": {"protocol": "carbonneau", "metrics": _NO_TREES, "rows": 500},
+        },
         "laptop": {
             **_ON_BLOBS,
             "methods": _TINY_BETA,
@@ -119,12 +185,19 @@ PRESETS: dict[str, dict[str, Values]] = {
     # Eastwood & Williams (2018), section 4.2; the number of steps is not in the paper, "he" in the authors' release.
     "eastwood2018": {
         "smoke": {
-            **_QUICK,
+            **_SMOKE,
+            "data": "teapots:gap=exclude",
             "methods": {**_DCI_METHODS, "infogan": {"mi_weight": 6, "critic_steps": 1}},
             "steps": 50,
             "seeds": 1,
+            "evaluation": {**_MEASURED["eastwood2018"], "rows": 500},
         },
-        "laptop": {**_ON_BLOBS, "methods": _DCI_METHODS, "seeds": 5},
+        "laptop": {
+            **_ON_BLOBS,
+            "methods": _DCI_METHODS,
+            "seeds": 5,
+            "evaluation": {"metrics": ["dci_lasso", "dci_forest"], "also": ["regression"], "rows": 3000},
+        },
         "paper": {
             **_PAPER,
             "network": "resnet",
@@ -133,6 +206,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "data": "teapots:gap=exclude",
             "methods": _DCI_METHODS,
             "seeds": 1,
+            "evaluation": _MEASURED["eastwood2018"],
         },
     },
 }

@@ -2,6 +2,7 @@
 
 together.parquet  run, metric, value: the score of each run (the dynamics score of its setting)
 pairs.parquet     data, target, source, value: UDR of each pair within a setting
+partners.parquet  version, data, target, source, value: UDR of each pair, of every version
 dynamics.parquet  data, setting, seeds, draw, runs, value: the dynamics score from that many seeds
 """
 
@@ -22,6 +23,7 @@ from karenina.studies.results.table import SCHEMAS, is_current, read_array, read
 
 Columns = dict[str, list[Any]]
 ReadCodes = Callable[[str], tuple[NDArray[np.float32], NDArray[np.float64]]]  # run -> codes (n, L), KLs (L,)
+PAIRS = ("version", "data", "target", "source", "value")
 _DRAWS = 5  # of a number of seeds that is less than all
 
 
@@ -45,19 +47,24 @@ def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
         names = ["together"]
         if plan.selection.udr and not plan.selection.udr[0].endswith("a2a") and _has_pairs(points):
             names.append("pairs")
+        if any(has_partners(version, [p.setting for p in points]) for version in plan.selection.udr):
+            names.append("partners")
         if _has_pairs(traced):
             names.append("dynamics")
         if all(is_current(folder.path / f"{name}.parquet", key) for name in names):
             return
         rows: Columns = {"run": [], "metric": [], "value": []}
-        pairs: Columns = {"data": [], "target": [], "source": [], "value": []}
+        partners: Columns = {name: [] for name in PAIRS}
         dynamics: Columns = {name: [] for name in ("data", "setting", "seeds", "draw", "runs", "value")}
         for data in plan.data:
             here = [point for point in points if point.data == data]
             models = [Model(point.hash, data, point.setting) for point in here]
-            _udr(models, partial(read_codes, folder, plan), plan.selection, workers, rows, pairs)
+            _udr(models, partial(read_codes, folder, plan), plan.selection, workers, rows, partners)
             _dynamics(folder, plan, [point for point in traced if point.data == data], rows, dynamics)
-        for name, columns in (("pairs", pairs), ("dynamics", dynamics), ("together", rows)):
+        first = plan.selection.udr[0] if plan.selection.udr else ""
+        pairs = _pairs_of(partners, "" if first.endswith("a2a") else first)
+        tables = {"pairs": pairs, "partners": partners, "dynamics": dynamics, "together": rows}
+        for name, columns in tables.items():
             if name == "together" or columns["value"]:
                 table = pa.table(columns, schema=SCHEMAS[name]).replace_schema_metadata({b"key": key})
                 write_parquet(folder.path / f"{name}.parquet", table)
@@ -73,16 +80,23 @@ def _has_pairs(points: Sequence[Point]) -> bool:
 def udr_of_models(models: Sequence[Model], codes: ReadCodes, selection: Selection) -> tuple[Columns, Columns]:
     """UDR of models that no study has compared yet: columns of together.parquet and of pairs.parquet."""
     rows: Columns = {"run": [], "metric": [], "value": []}
-    pairs: Columns = {"data": [], "target": [], "source": [], "value": []}
+    partners: Columns = {name: [] for name in PAIRS}
     for data in dict.fromkeys(model.data for model in models):
-        _udr([model for model in models if model.data == data], codes, selection, 1, rows, pairs)
-    return rows, pairs
+        _udr([model for model in models if model.data == data], codes, selection, 1, rows, partners)
+    first = next(iter(selection.udr), "")
+    return rows, _pairs_of(partners, "" if first.endswith("a2a") else first)
+
+
+def _pairs_of(partners: Columns, version: str) -> Columns:
+    """The pairs of one version."""
+    here = [i for i, name in enumerate(partners["version"]) if name == version]
+    return {name: [partners[name][i] for i in here] for name in PAIRS[1:]}
 
 
 def _udr(
-    models: Sequence[Model], read: ReadCodes, selection: Selection, workers: int, rows: Columns, pairs: Columns
+    models: Sequence[Model], read: ReadCodes, selection: Selection, workers: int, rows: Columns, partners: Columns
 ) -> None:
-    """The versions of UDR of the models of one data set. pairs: of the first version, if that is within settings."""
+    """The versions of UDR of the models of one data set, and the pairs of each."""
     settings = [model.setting for model in models]
     versions = [version for version in selection.udr if has_partners(version, settings)]
     if not versions:
@@ -97,12 +111,12 @@ def _udr(
         rows["run"] += [model.run for model in models]
         rows["metric"] += [version] * len(models)
         rows["value"] += ranking.scores.tolist()
-        if not version.endswith("a2a") and version == selection.udr[0]:
-            targets = np.repeat(np.arange(len(models)), np.diff(ranking.start))
-            pairs["data"] += [models[0].data] * len(targets)
-            pairs["target"] += [models[int(i)].run for i in targets]
-            pairs["source"] += [models[int(i)].run for i in ranking.sources]
-            pairs["value"] += ranking.values.tolist()
+        targets = np.repeat(np.arange(len(models)), np.diff(ranking.start))
+        partners["version"] += [version] * len(targets)
+        partners["data"] += [models[0].data] * len(targets)
+        partners["target"] += [models[int(i)].run for i in targets]
+        partners["source"] += [models[int(i)].run for i in ranking.sources]
+        partners["value"] += ranking.values.tolist()
 
 
 def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], rows: Columns, found: Columns) -> None:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from karenina._files import atomic, checksum
+from karenina.evaluation.more import NOISE, REGRESSION
 from karenina.evaluation.ranking import setting_of
 from karenina.studies.execution.folder import Folder, digest
 from karenina.studies.plan.plan import Plan, Point, shown
@@ -35,12 +36,14 @@ SCHEMAS = {
         "results": f"{_RUN_COLUMNS} metric family property factor value std",
         "together": "run metric value",
         "pairs": "data target source value",
+        "partners": "version data target source value",
         "dynamics": "data setting seeds draw runs value",
     }.items()
 }
 SCHEMA = SCHEMAS["results"]
 UNSUPERVISED = ("label-free", "selection")
 TASK = "task"  # what codes are good for: neither a measure of disentanglement nor free of labels
+ASIDE = (NOISE, REGRESSION)  # metrics with wrong labels, and metrics that are there already under another name
 _RUN = ["run", "data", "method", "strength", "setting", "seed", "latents"]
 _MAKE_AGAIN = "`karenina study retry --check` makes it again"
 
@@ -300,8 +303,9 @@ class Scores:
     families: tuple[str, ...]
 
     def columns(self, *, supervised: bool) -> list[int]:
-        """The metrics that need labels, or the scores that need none; tasks are neither."""
-        return [j for j, f in enumerate(self.families) if f != TASK and (f not in UNSUPERVISED) == supervised]
+        """The metrics that need labels, or the scores that need none; tasks are neither, and ASIDE is left out."""
+        known = [j for j, family in enumerate(self.families) if family not in (TASK, *ASIDE)]
+        return [j for j in known if (self.families[j] not in UNSUPERVISED) == supervised]
 
     def labelled(self) -> list[int]:
         """The metrics that need labels; NotEnough where there are none."""

@@ -1,0 +1,154 @@
+"""Tables and figures of Duan et al. (2020)."""
+
+import json
+
+import numpy as np
+import pandas as pd
+
+from karenina._figures import Figure
+from karenina.studies.analyses import polarised, udr_partners, udr_versions, unsupervised
+from karenina.studies.analyses.shared import colour, correlation_map
+from karenina.studies.papers.drawing import by_hyperparameter, column, first_known, panel_grid, scatter, unique
+from karenina.studies.papers.items import printed
+from karenina.studies.papers.outputs import PaperTable, name
+from karenina.studies.papers.study import BETAVAE, DCI, FACTORVAE, MIG, Study
+from karenina.studies.results.table import NotEnough, wide_table
+
+METRICS = {**BETAVAE, **FACTORVAE, **MIG, **DCI}
+VERSIONS = ("udr_lasso", "udr_lasso_a2a", "udr_spearman", "udr_spearman_a2a")
+ANY_UDR = "UDR: two seeds of a setting, and udr under [selection] in study.toml, then `karenina study run`"
+FAIRNESS = "fairness: tasks = true under [evaluation] in study.toml, then `karenina study run`"
+
+
+def table_1(study: Study) -> PaperTable:
+    frame = study.words_of(MIG)
+    dip = frame[frame["method"].isin(["dip_vae_i", "dip_vae_ii"])].assign(method="dip_vae")
+    parts = [_correlations(part) for part in (frame, dip) if len(part)]
+    found = pd.concat(parts, ignore_index=True)
+    return PaperTable(found, ("data", "method"), ("version",))
+
+
+def _correlations(frame: pd.DataFrame) -> pd.DataFrame:
+    found = unsupervised.compute(frame, ("data", "method"), ("udr",))
+    found = found.sort_values("unsupervised", key=lambda column: column.map(VERSIONS.index), kind="stable")
+    return found.rename(columns={"unsupervised": "version", "correlation": "value"}).drop(columns="score")
+
+
+def table_2(study: Study) -> PaperTable:
+    found = _partners(study)
+    shown = found.rename(columns={"correlation": "value"}).drop(columns="score")
+    note = f"Means and standard deviations over {int(found['draws'].max())} draws of the partners."
+    return PaperTable(shown, ("data", "method", "version"), ("partners",), note=note)
+
+
+def figure_8(study: Study) -> Figure:
+    found = _partners(study)
+    groups = list(found.groupby(["data", "method"], sort=False))
+    figure, axes = panel_grid(1, len(groups), 3.2, 2.6)
+    for axis, ((data, method), part) in zip(axes[0], groups):
+        for i, (version, line) in enumerate(part.groupby("version", sort=False)):
+            axis.errorbar(
+                line["partners"], line["correlation"], line["std"], marker=".", color=colour(i), label=version
+            )
+        axis.set_title(f"{name(data)}, {name(method)}", fontsize=8)
+        axis.set_xlabel("partners", fontsize=7)
+        axis.tick_params(labelsize=7)
+    axes[0, 0].set_ylabel("rank correlation with the BetaVAE score", fontsize=7)
+    axes[0, 0].legend(fontsize=6)
+    return figure
+
+
+def _partners(study: Study) -> pd.DataFrame:
+    """Rank correlation with the BetaVAE score by version and number of partners."""
+    frame = study.words_of(BETAVAE)
+    remedy = "two seeds of a setting; `karenina study run` writes it when all models are there"
+    try:
+        pairs = study.extra("partners", remedy)
+    except NotEnough:
+        pairs = study.extra("pairs", remedy).assign(version=study.plan.selection.udr[0])
+        study.note(f"only {study.plan.selection.udr[0]}: `karenina study run` adds the other versions")
+    parts = [
+        udr_partners.compute(frame, part).assign(version=version)
+        for version, part in pairs.groupby("version", sort=False)
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def table_7(study: Study) -> PaperTable:
+    found = udr_versions.compute(study.words_of(METRICS)).rename(columns={"correlation": "value"})
+    cells = int(found["cells"].max())
+    note = f"Mean ± standard deviation over data sets x methods x metrics: {cells} cells, of all methods of the study."
+    return PaperTable(found, ("version",), note=note)
+
+
+def figure_2(study: Study) -> Figure:
+    scores = study.scores_of(METRICS)
+    udr = first_known(scores, VERSIONS, ANY_UDR)
+    return by_hyperparameter(scores, [udr, *METRICS], "box")
+
+
+def figure_7(study: Study) -> Figure:
+    scores = study.scores_of(METRICS)
+    first_known(scores, VERSIONS, ANY_UDR)
+    return by_hyperparameter(scores, [*VERSIONS, *METRICS], "box")
+
+
+def figure_6(study: Study) -> Figure:
+    return correlation_map(unsupervised.compute(study.words_of(METRICS), ("data", "method"), ("udr",), resamples=0))
+
+
+def figure_11(study: Study) -> Figure:
+    """Left: UDR_L against unfairness, a row per method and a column per data set. Right: UDR_S against steps."""
+    scores = wide_table(study.frame)
+    agents = clustering_rows(study)
+    fair = np.isfinite(column(scores, "fairness_mean")).any()
+    if not fair and not agents:
+        raise NotEnough(f"needs {FAIRNESS}")
+    methods = unique(scores.runs["method"]) if fair else [""]
+    datas = unique(scores.runs["data"]) if fair else []
+    figure, axes = panel_grid(len(methods), len(datas) + bool(agents), 2.6, 2.2)
+    udr = first_known(scores, VERSIONS, ANY_UDR) if fair else ""
+    theirs = printed("duan2020", "figure_11")
+    assert theirs is not None
+    paper = dict(zip(theirs.frame["task"], theirs.frame["value"]))
+    for line, method in zip(axes, methods):
+        for axis, data in zip(line, datas):
+            here = ((scores.runs["data"] == data) & (scores.runs["method"] == method)).to_numpy()
+            strength = scores.runs["strength"][here].map("{:g}".format)
+            scatter(axis, column(scores, udr)[here], column(scores, "fairness_mean")[here], list(strength))
+            axis.set_title(f"{name(method)}, {name(data)}", fontsize=7)
+            axis.set_xlabel(udr, fontsize=6)
+            axis.set_ylabel("unfairness", fontsize=6)
+    if fair:
+        figure.suptitle(f"Mean |ρ| with fairness in the paper: {paper['fairness']:g}", fontsize=7)
+    if agents:
+        for axis in axes[1:, -1]:
+            axis.remove()
+        axis = axes[0, -1]
+        x, y = (np.array([row[key] for row in agents], float) for key in ("udr_spearman", "steps"))
+        scatter(axis, x, y, [f"{row['beta']:g}" for row in agents])
+        axis.set_title(f"clustering agent (|ρ| in the paper: {paper['clustering']:g})", fontsize=7)
+        axis.set_xlabel("udr_spearman", fontsize=6)
+        axis.set_ylabel("steps to 90 % success", fontsize=6)
+    else:
+        study.note("without the clustering agent: a clustering study with its results in clustering/results.json")
+    return figure
+
+
+def clustering_rows(study: Study) -> list[dict[str, float]]:
+    """Rows of a clustering study (`karenina.studies.clustering`) in the folder clustering/ of this one."""
+    file = study.path / "clustering" / "results.json" if study.path is not None else None
+    if file is None or not file.exists():
+        return []
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    return [{k: np.nan if v is None else v for k, v in row.items()} for row in rows]
+
+
+def appendix_a10(study: Study) -> PaperTable:
+    every = study.frame[study.frame["method"] != "dip_vae_i"].assign(method="all but dip_vae_i", data="all")
+    parts = [polarised.compute(part) for part in (study.frame, every) if len(part)]
+    found = pd.concat(parts, ignore_index=True).rename(columns={"off": "value"})
+    note = "Latents that are not active; the paper's ten latents are active above 0.01 nats (Eq. 3)."
+    from karenina._active import ACTIVE_KL
+
+    return PaperTable(found, ("data", "method", "latents"), note=f"{note} Here the threshold is {ACTIVE_KL:g} nats.")

@@ -1,0 +1,79 @@
+"""`karenina study analyse --paper`: files under the paper's names, one line for what is missing."""
+
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from karenina.cli.study import study_app
+from karenina.studies.papers import paper_of, write
+from karenina.studies.papers.items import of_paper
+from karenina.studies.plan.presets import PRESETS
+
+
+def say(*words):
+    return CliRunner().invoke(study_app, [str(word) for word in words], catch_exceptions=False).output
+
+
+@pytest.fixture
+def study(finished, tmp_path):
+    return shutil.copytree(finished, tmp_path / "study")
+
+
+def test_tables_of_a_paper_that_is_asked_for(study):
+    said = say("analyse", study, "--no-figures", "--paper", "locatello2019")
+    out = study / "analysis" / "locatello2019"
+    assert f"table_5: Variance of the scores explained by method, and by method and strength, in {out}" in said
+    assert {path.name for path in out.iterdir()} == {f"table_{n}.{s}" for n in (1, 5, 6) for s in ("csv", "md")}
+    assert f"3 of 30 tables and figures of locatello2019 in {out}" in said
+    text = (out / "table_5.md").read_text()
+    assert "| predictor | data | MIG | SAP |" in text
+    assert "Without z_diff, z_min_variance, dci_boosted, modularity under [evaluation] metrics" in text
+
+
+def test_what_is_missing_is_said_in_one_line_each(study):
+    said = say("analyse", study, "--no-figures", "--paper", "eastwood2018").splitlines()
+    line = 'table_1: left out, needs also = ["regression"] under [evaluation] in study.toml, then `karenina study run`'
+    assert line in said
+    assert any(text.startswith("table_5: left out, needs data = ") for text in said)
+    assert not (study / "analysis" / "eastwood2018").exists()
+
+
+def test_a_study_of_ones_own_has_no_paper(study):
+    assert "tables and figures of" not in say("analyse", study, "--no-figures")
+    assert sorted(path.suffix for path in (study / "analysis").iterdir())[-1] == ".csv"
+
+
+def test_a_presets_study_has_its_own_paper(study):
+    file = study / "study.toml"
+    file.write_text(file.read_text().replace('name = "tiny"', 'name = "duan2020 at smoke scale"'))
+    assert "tables and figures of duan2020 in" in say("analyse", study, "--no-figures")
+    assert (study / "analysis" / "duan2020" / "table_7.md").exists()
+    assert {paper_of(f"{name} at laptop scale") for name in PRESETS} == {*PRESETS} - {"duan2020_photos"}
+
+
+def test_a_wrong_name_is_an_error_before_the_work(study):
+    with pytest.raises(ValueError, match=r"no paper 'duan'; known: duan2020, holtz2022, locatello2019"):
+        say("analyse", study, "--paper", "duan")
+    assert not (study / "analysis").exists()
+
+
+def test_a_folder_that_is_no_study(tmp_path):
+    with pytest.raises(ValueError, match="study"):
+        say("analyse", tmp_path, "--paper", "duan2020")
+
+
+@pytest.mark.parametrize("paper", ["duan2020", "holtz2022", "eastwood2018"])
+def test_every_output_is_made_or_says_what_is_missing(paper, study):
+    made = list(write(study, paper))
+    assert [one.item for one in made] == list(of_paper(paper).values())
+    for one in made:
+        assert bool(one.files) != bool(one.missing)
+        kinds = {".csv", ".md"} if not one.item.name.startswith("figure") else {".png", ".pdf"}
+        if one.files:
+            assert {path.suffix for path in one.files} == kinds
+            assert all(path.stat().st_size > 100 for path in one.files)
+            assert all(path.stem == one.item.name for path in one.files)
+        else:
+            assert "\n" not in one.missing
+            assert "`karenina " in one.missing

@@ -1,0 +1,112 @@
+"""The lists of the papers' tables and figures, and of the values that they print."""
+
+import re
+
+import numpy as np
+import pytest
+
+from karenina.data import names as data_sets
+from karenina.studies.papers.items import VALUES, items, of_paper, printed
+from karenina.training.methods import METHODS
+
+EVERY = [item for found in items().values() for item in found.values()]
+
+# Every output that the five papers have, apart from drawings, architectures and hyperparameters.
+EXPECTED = {
+    "duan2020": "table 1 2 7; figure 2 3 6-17; appendix a10",
+    "holtz2022": "table 1-4; figure 1 3 4",
+    "locatello2019": "table 1 5 6; figure 1-27",
+    "carbonneau2022": "table 1 2; figure 3-9",
+    "eastwood2018": "table 1 3-5; figure 3 5 6",
+}
+
+
+def expand(text):
+    for part in text.split("; "):
+        kind, *numbers = part.split()
+        for number in numbers:
+            first, _, last = number.partition("-")
+            span = [first] if not last else range(int(first), int(last) + 1)
+            yield from (f"{kind}_{n}" for n in span)
+
+
+@pytest.mark.parametrize("paper", EXPECTED)
+def test_every_table_and_figure_of_a_paper_is_listed(paper):
+    assert set(of_paper(paper)) == set(expand(EXPECTED[paper]))
+
+
+@pytest.mark.parametrize("item", EVERY, ids=lambda item: f"{item.paper}-{item.name}")
+def test_every_item_has_a_producer_and_a_title(item):
+    assert callable(item.function())
+    assert item.title
+    assert not item.title.endswith(".")
+
+
+def test_no_producer_is_without_an_item():
+    """A function table_* or figure_* of a paper's module is listed, under that paper and that name."""
+    listed = {item.producer for item in EVERY}
+    for producer in listed:
+        module = producer.split(":")[0]
+        names = dir(__import__(f"karenina.studies.papers.{module}", fromlist=["*"]))
+        made = {f"{module}:{name}" for name in names if re.fullmatch(r"(table|figure)_\d+|appendix_\w+", name)}
+        assert made <= listed
+    for item in EVERY:
+        assert item.producer.split(":")[0].split("_")[0] == item.paper
+        assert item.producer.split(":")[1] == item.name
+
+
+def test_every_printed_value_belongs_to_an_item_and_says_where_it_stands():
+    from karenina.studies.papers.items import _read
+
+    for paper, tables in _read("values.toml").items():
+        for name, table in tables.items():
+            assert name in of_paper(paper)
+            found = printed(paper, name)
+            assert re.search(r"\(\d{4}\)", found.source)
+            assert not found.frame.duplicated(found.keys).any()
+            assert set(VALUES) & set(table["columns"])
+            assert np.isfinite(found.frame[["value"]].to_numpy(float)).all()
+
+
+def test_printed_keys_are_spelled_as_in_the_results():
+    for item in EVERY:
+        found = printed(item.paper, item.name)
+        if found is None:
+            continue
+        if "data" in found.frame and item.name not in ("table_1", "table_6"):
+            assert set(found.frame["data"]) <= set(data_sets())
+        if "method" in found.frame and "a10" not in item.name:
+            assert set(found.frame["method"]) <= {*METHODS, "dip_vae"}
+
+
+def test_locatello_averages_are_those_that_section_5_3_states():
+    """37 % and 59 % on average: a mistyped value would show."""
+    means = printed("locatello2019", "table_5").frame.groupby("predictor")["value"].mean()
+    assert means["method"] == pytest.approx(0.37, abs=0.005)
+    assert means["setting"] == pytest.approx(0.59, abs=0.005)
+
+
+def test_carbonneau_table_1_has_all_cells():
+    frame = printed("carbonneau2022", "table_1").frame
+    assert len(frame) == 3 * 17
+    assert frame["value"].between(0, 1).all()
+    assert frame.groupby("case").size().eq(17).all()
+
+
+@pytest.mark.parametrize("name", ["table_3", "table_4"])
+def test_eastwood_averages_follow_from_the_rows(name):
+    frame = printed("eastwood2018", name).frame
+    parts = frame[frame["part"] != "disentanglement"]
+    for _, part in parts.groupby(["method", "part"]):
+        rows = part["of"] == "average"
+        assert part[~rows]["value"].mean() == pytest.approx(part[rows]["value"].iloc[0], abs=0.0101)
+    table_1 = printed("eastwood2018", "table_1").frame
+    model = {"table_3": "lasso", "table_4": "forest"}[name]
+    short = table_1[table_1["model"] == model].set_index(["method", "part"])["value"]
+    long = frame[frame["of"] == "average"].set_index(["method", "part"])["value"]
+    assert (short.sort_index() == long.sort_index()).all()
+
+
+def test_an_unknown_paper_is_one_clear_line():
+    with pytest.raises(ValueError, match=r"no paper 'duan'; known: duan2020, holtz2022"):
+        of_paper("duan")
