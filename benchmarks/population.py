@@ -137,13 +137,15 @@ def paired(models: int, steps: int) -> tuple[float, float]:
     betas = [1.0, 4.0, 8.0, 16.0]
     settings = {"latents": 8, "steps": steps}
     runs = train_many("blobs", "beta_vae", {"beta": betas}, seeds=models // len(betas), population=models, **settings)
-    differences = []
+    differences, same = [], 0
     for run in runs:
         one = train("blobs", "beta_vae", seed=run.config.seed, beta=run.config.parameters["beta"], **settings)
         scores = [float(mig(model.encode(images)[0], factors)) for model in (run, one)]
         differences.append(scores[0] - scores[1])
+        same += run.encode(images)[0].tobytes() == one.encode(images)[0].tobytes()
         beta, seed = run.config.parameters["beta"], run.config.seed
         print(f"  beta {beta:g} seed {seed}: together {scores[0]:.3f}, alone {scores[1]:.3f}")
+    print(f"  {same} of {len(runs)} models have the same codes to the bit")
     half = 1.96 * statistics.stdev(differences) / len(differences) ** 0.5
     return statistics.mean(differences), half
 

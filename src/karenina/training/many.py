@@ -87,9 +87,8 @@ def train_many(
 
     Notes
     -----
-    A model draws its initial weights, batches and noise from its own seed, as it would alone. Batched products round
-    differently, so its weights differ from those of `karenina.train` in the last digits at first, and more the longer
-    it is trained; its scores differ as those of two runs do whose rounding differs.
+    A model draws its initial weights, batches and noise from its own seed and is what `karenina.train` makes of it: to
+    the bit on the CPUs tried, elsewhere as far as batched products round like single ones (docs/populations.md).
 
     >>> runs = train_many("blobs", "beta_vae", {"beta": [1, 16]}, seeds=2, latents=3, steps=2)
     >>> [(run.config.parameters["beta"], run.config.seed) for run in runs]

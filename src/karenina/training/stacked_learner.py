@@ -1,7 +1,7 @@
 """A population: k models of one network shape, trained as one stacked network.
 
-Nothing of a model depends on those beside it beyond rounding: it draws its batches and its noise from its own seed, as
-`karenina.train` does, and every product, loss and update is its own slice of a batched one.
+Nothing of a model depends on those beside it: it draws its batches and its noise from its own seed, as `karenina.train`
+does, and every product, loss and update is its own slice of a batched one, computed as `train` computes it.
 """
 
 import json
