@@ -140,8 +140,12 @@ def wall(
     steps: int = 7,
     latents: int = 10,
     order: str | Sequence[int] = "kl",
+    fade: bool = True,
 ) -> None:
-    """Traversals of one model, a row of images per latent: by KL, in their "own" order, or in that given."""
+    """Traversals of one model, a row of images per latent: by KL, in their "own" order, or in that given.
+
+    fade: inactive latents; to no use for methods without a posterior.
+    """
     from karenina.training.pictures import mosaic, traverse
 
     data = str(study.frame.loc[study.frame["run"] == run, "data"].iloc[0])
@@ -149,7 +153,7 @@ def wall(
     place = np.argsort(found.order)  # of each latent among the rows by KL
     rows = np.arange(len(place)) if order == "kl" else place if order == "own" else place[np.asarray(order)]
     rows = rows[:latents]
-    pixels = mosaic(found.images[rows], found.informative[rows])
+    pixels = mosaic(found.images[rows], found.informative[rows] if fade else None)
     show(axis, pixels)
     side = pixels.shape[1] / len(rows)
     axis.set_yticks(side * (np.arange(len(rows)) + 0.5), found.order[rows], fontsize=5)
