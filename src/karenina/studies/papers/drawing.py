@@ -51,6 +51,8 @@ def distributions(axis: Axes, groups: Groups, form: str) -> None:
             shape = axis.violinplot(known, positions=[x], widths=0.8, showmedians=True)
             for body in shape["bodies"]:  # type: ignore[attr-defined]
                 body.set_facecolor(colour(0))
+            for line in ("cmins", "cmaxes", "cbars", "cmedians"):
+                shape[line].set_color(colour(0))
         else:
             axis.plot([x] * len(known), known, ".", color=colour(0), markersize=4)
     axis.set_xticks(range(len(groups)), [label for label, _ in groups], fontsize=6)
@@ -109,7 +111,8 @@ def plain_ticks(axis: Axes, values: Sequence[float], scale: str) -> None:
 def legend(figure: Figure, axis: Axes) -> None:
     handles, labels = axis.get_legend_handles_labels()
     if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=7)
+        columns = max(1, min(6, int(figure.get_figwidth() / 1.8)))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=7)
 
 
 def walls(
