@@ -156,7 +156,8 @@ def _protocol(study: Study) -> str:
 
 def _how(study: Study) -> str:
     about = study.audit.about
-    text = f"From an audit of {about['seeds']} seeds and {about['rows']:,} rows, protocol {_protocol(study)}."
+    seeds = f"{about['seeds']} {'seed' if about['seeds'] == 1 else 'seeds'}"
+    text = f"From an audit of {seeds} and {about['rows']:,} rows, protocol {_protocol(study)}."
     return text if about["seeds"] > 1 else f"{text} The paper's size: {_command(study)}."
 
 

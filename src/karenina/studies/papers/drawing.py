@@ -51,6 +51,8 @@ def distributions(axis: Axes, groups: Groups, form: str) -> None:
             shape = axis.violinplot(known, positions=[x], widths=0.8, showmedians=True)
             for body in shape["bodies"]:  # type: ignore[attr-defined]
                 body.set_facecolor(colour(0))
+            for line in ("cmins", "cmaxes", "cbars", "cmedians"):
+                shape[line].set_color(colour(0))
         else:
             axis.plot([x] * len(known), known, ".", color=colour(0), markersize=4)
     axis.set_xticks(range(len(groups)), [label for label, _ in groups], fontsize=6)
@@ -109,7 +111,8 @@ def plain_ticks(axis: Axes, values: Sequence[float], scale: str) -> None:
 def legend(figure: Figure, axis: Axes) -> None:
     handles, labels = axis.get_legend_handles_labels()
     if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=7)
+        columns = max(1, min(6, int(figure.get_figwidth() / 1.8)))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=7)
 
 
 def walls(
@@ -140,8 +143,12 @@ def wall(
     steps: int = 7,
     latents: int = 10,
     order: str | Sequence[int] = "kl",
+    fade: bool = True,
 ) -> None:
-    """Traversals of one model, a row of images per latent: by KL, in their "own" order, or in that given."""
+    """Traversals of one model, a row of images per latent: by KL, in their "own" order, or in that given.
+
+    fade: inactive latents; to no use for methods without a posterior.
+    """
     from karenina.training.pictures import mosaic, traverse
 
     data = str(study.frame.loc[study.frame["run"] == run, "data"].iloc[0])
@@ -149,7 +156,7 @@ def wall(
     place = np.argsort(found.order)  # of each latent among the rows by KL
     rows = np.arange(len(place)) if order == "kl" else place if order == "own" else place[np.asarray(order)]
     rows = rows[:latents]
-    pixels = mosaic(found.images[rows], found.informative[rows])
+    pixels = mosaic(found.images[rows], found.informative[rows] if fade else None)
     show(axis, pixels)
     side = pixels.shape[1] / len(rows)
     axis.set_yticks(side * (np.arange(len(rows)) + 0.5), found.order[rows], fontsize=5)

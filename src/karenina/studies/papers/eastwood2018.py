@@ -92,6 +92,7 @@ def figure_3(study: Study) -> Figure:
             hinton(axes[i, j], np.nan_to_num(_importance(study, str(run), str(row["data"]), model)))
             axes[i, j].set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=6)
             axes[i, j].set_ylabel(f"{model}: code", fontsize=6)
+            axes[i, j].set_yticks(range(len(study.codes(str(run))[1])))
             axes[i, j].tick_params(labelsize=6)
         axes[0, j].set_title(_label(row), fontsize=7)
     return figure
@@ -124,7 +125,7 @@ def figure_6(study: Study) -> Figure:
     for axis, (run, row) in zip(axes, runs.iterrows()):
         importance = np.nan_to_num(_importance(study, str(run), str(row["data"]), "forest"))
         order = np.lexsort((-importance.max(axis=1), importance.argmax(axis=1)))
-        wall(axis, study, str(run), deviations=3.0, latents=len(order), order=order.tolist())
+        wall(axis, study, str(run), deviations=3.0, latents=len(order), order=order.tolist(), fade=False)
         names = study.data(row["data"]).factor_names
         labels = [f"{names[importance[code].argmax()]}: {code}" for code in order]
         axis.set_yticks(axis.get_yticks(), labels, fontsize=5)

@@ -1,0 +1,96 @@
+"""Regression, zero-shot inference and wrong labels as measures of a run."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import karenina
+from karenina.evaluation.more import MORE, NOISED, Measured, has_gap, label_noise, more_rows, regression, zero_shot
+from karenina.evaluation.scoring import evaluate
+from karenina.studies.plan.parsing import parse
+from karenina.studies.plan.plan import Scoring
+
+
+def measured(codes, factors, data="blobs"):
+    return Measured(SimpleNamespace(), karenina.load(data), codes, factors, None, 0)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    _, factors = karenina.load("blobs").sample(1500, np.random.default_rng(0))
+    return factors
+
+
+def test_regression_of_codes_that_are_the_factors_in_another_order(blobs):
+    order = [2, 0, 3, 1]
+    rows = regression(measured(blobs[:, order].astype(np.float32), blobs))
+    found = {(metric, part, of): value for metric, _, part, of, value, _ in rows}
+    for model in ("lasso", "forest"):
+        for of in ("", "code 0", "code 3"):
+            assert found[f"regression_{model}", "disentanglement", of] == pytest.approx(1, abs=0.02)
+        for of in ("", "background", "radius"):
+            assert found[f"regression_{model}", "completeness", of] == pytest.approx(1, abs=0.02)
+            assert found[f"regression_{model}", "nrmse", of] == pytest.approx(0, abs=0.02)
+    assert len(rows) == 2 * (5 + 5 + 5)
+    assert {row[1] for row in rows} == {"regression"}
+
+
+def test_nrmse_of_noise_is_one(blobs):
+    noise = np.random.default_rng(1).normal(size=(len(blobs), 3)).astype(np.float32)
+    rows = regression(measured(noise, blobs))
+    (error,) = [
+        value for metric, _, part, of, value, _ in rows if (metric, part, of) == ("regression_lasso", "nrmse", "")
+    ]
+    assert error == pytest.approx(1, abs=0.03)
+
+
+def test_wrong_labels_lower_scores_step_by_step(blobs):
+    rows = label_noise(measured(blobs.astype(np.float32), blobs))
+    found = {metric: value for metric, _, _, _, value, _ in rows}
+    assert list(found) == [f"{metric}_noise_{regime}" for regime in range(4) for metric in NOISED]
+    mig = [found[f"mig_noise_{regime}"] for regime in range(4)]
+    assert mig == sorted(mig, reverse=True)
+    assert mig[0] > 0.95
+    assert mig[0] == pytest.approx(karenina.metrics.mig(blobs.astype(np.float32), blobs).value)
+    assert mig[3] < 0.75
+
+
+def test_zero_shot_of_a_model_that_never_saw_the_corner():
+    data = karenina.load("teapots:gap=exclude")
+    run = karenina.train(data, "pca", latents=3, steps=2)
+    found = evaluate(run, data, metrics=["mig"], rows=200, also=["zero_shot"])
+    rows = {(metric, of): value for metric, family, _, of, value, _ in found.more if family == "task"}
+    assert {metric for metric, _ in rows} == {
+        f"zero_shot_{model}_{where}" for model in ("lasso", "forest") for where in ("inside", "outside")
+    }
+    each = [rows["zero_shot_lasso_inside", factor] for factor in data.factor_names]
+    assert rows["zero_shot_lasso_inside", ""] == pytest.approx(np.mean(each))
+    assert [row[3] for row in found.rows() if row[0] == "zero_shot_lasso_inside"] == ["", *data.factor_names]
+
+
+def test_data_without_a_gap_has_no_zero_shot(blobs):
+    with pytest.raises(ValueError, match="zero_shot needs data with a gap, such as teapots:gap=exclude; got blobs"):
+        zero_shot(measured(blobs.astype(np.float32), blobs))
+    assert not has_gap("teapots:gap=only")
+
+
+def test_an_unknown_measure_is_one_clear_line(blobs):
+    with pytest.raises(
+        ValueError, match="nothing called 'zeroshot' can be measured also; there are regression, zero_shot"
+    ):
+        more_rows(["zeroshot"], measured(blobs.astype(np.float32), blobs))
+    text = 'data = "blobs"\nseeds = 1\nmethods.vae = {}\nevaluation = {also = ["%s"]}'
+    with pytest.raises(ValueError, match="no measure 'zeroshot'; did you mean zero_shot"):
+        parse(text % "zeroshot")
+    with pytest.raises(ValueError, match="zero_shot needs data with a gap"):
+        parse(text % "zero_shot")
+    assert parse(text % "regression").evaluation.also == ("regression",)
+    assert set(MORE) == {"regression", "zero_shot", "label_noise"}
+
+
+def test_scores_made_before_there_was_a_choice_keep_their_name():
+    """The hash of a scoring names files of scores: without `also` it is what it was."""
+    assert Scoring(also=("regression",)).hash != Scoring().hash
+    plain = parse('data = "blobs"\nseeds = 1\nmethods.vae = {}').evaluation
+    assert plain.hash == Scoring().hash
