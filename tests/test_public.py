@@ -23,6 +23,7 @@ PUBLIC = [
     "results",
     "score",
     "train",
+    "train_many",
     "udr",
 ]
 

@@ -171,15 +171,15 @@ def test_shards_are_parts_and_the_last_one_writes_the_results(finished, smoke, t
         def __exit__(self, *error):
             pass
 
-        def run(self, points, tick):
-            for point in points:
+        def run(self, tasks, tick):
+            for point in (point for task in tasks for point in (task if isinstance(task, tuple) else [task])):
                 copy(finished, out, point)
                 ran.append(point.hash)
                 yield Outcome(point.hash, "done")
 
     monkeypatch.setattr(runner_module, "_pool", lambda *arguments: Fake())
     run(smoke, out, shard=(2, 3), quiet=True)
-    assert ran == [point.hash for point in smoke.points[1::3]]
+    assert sorted(ran) == sorted(point.hash for point in smoke.points[1::3])
     assert not (out / "results.parquet").exists()
     for i in (1, 3):
         run(smoke, out, shard=(i, 3), quiet=True)

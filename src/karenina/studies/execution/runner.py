@@ -150,10 +150,10 @@ def _tasks(folder: Folder, together: Sequence[tuple[Point, ...]], left: Sequence
     tasks: list[Task] = []
     taken: set[str] = set()
     for points in together:
-        ours = [point.hash for point in points if point.hash in wanted and not folder.trained(point.hash)]
-        if len(ours) > 1:
-            tasks.append(points)
-            taken |= {point.hash for point in points}
+        ours = tuple(point for point in points if point.hash in wanted)
+        if sum(not folder.trained(point.hash) for point in ours) > 1:
+            tasks.append(ours)
+            taken |= {point.hash for point in ours}
     return [*tasks, *(point for point in left if point.hash not in taken)]
 
 
