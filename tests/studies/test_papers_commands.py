@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from karenina.cli.study import study_app
 from karenina.studies.papers import paper_of, write
-from karenina.studies.papers.items import of_paper
+from karenina.studies.papers.lists import of_paper
 from karenina.studies.plan.presets import PRESETS
 
 

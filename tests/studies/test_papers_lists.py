@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from karenina.data import names as data_sets
-from karenina.studies.papers.items import VALUES, items, of_paper, printed
+from karenina.studies.papers.lists import VALUES, items, of_paper, printed
 from karenina.training.methods import METHODS
 
 EVERY = [item for found in items().values() for item in found.values()]
@@ -56,7 +56,7 @@ def test_no_producer_is_without_an_item():
 
 
 def test_every_printed_value_belongs_to_an_item_and_says_where_it_stands():
-    from karenina.studies.papers.items import _read
+    from karenina.studies.papers.lists import _read
 
     for paper, tables in _read("values.toml").items():
         for name, table in tables.items():

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from karenina.studies.papers import duan2020, eastwood2018, holtz2022, locatello2019, locatello2019_tasks, make
-from karenina.studies.papers.items import of_paper, printed
+from karenina.studies.papers.lists import of_paper, printed
 from karenina.studies.papers.outputs import PaperTable, compared, markdown
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import NotEnough

@@ -195,7 +195,7 @@ def analyse(
     """
     from karenina.studies.execution.folder import Folder
     from karenina.studies.papers import paper_of, write
-    from karenina.studies.papers.items import of_paper
+    from karenina.studies.papers.lists import of_paper
 
     wanted = paper or paper_of(Folder(directory).plan().name)
     if wanted is not None:

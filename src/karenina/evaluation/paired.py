@@ -56,7 +56,7 @@ def difference(
     >>> v = rng.integers(5, size=(1000, 3))
     >>> good, bad = (v + noise * rng.normal(size=v.shape) for noise in (0.1, 2))
     >>> row = difference(good, bad, v, ["mig"], resamples=50).iloc[0]
-    >>> bool(row.low > 0.5), round(row.p, 2)
+    >>> bool(row.low > 0.5), round(float(row.p), 2)
     (True, 0.02)
     """
     import pandas as pd

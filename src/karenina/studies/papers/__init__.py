@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karenina._files import atomic, sweep
-from karenina.studies.papers.items import Item, items, of_paper, printed
+from karenina.studies.papers.lists import Item, items, of_paper, printed
 
 if TYPE_CHECKING:
     from karenina.studies.papers.outputs import PaperTable

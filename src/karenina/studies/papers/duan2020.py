@@ -9,7 +9,7 @@ from karenina._figures import Figure
 from karenina.studies.analyses import polarised, udr_partners, udr_versions, unsupervised
 from karenina.studies.analyses.shared import colour, correlation_map
 from karenina.studies.papers.drawing import by_hyperparameter, column, first_known, panel_grid, scatter, unique
-from karenina.studies.papers.items import printed
+from karenina.studies.papers.lists import printed
 from karenina.studies.papers.outputs import PaperTable, name
 from karenina.studies.papers.study import BETAVAE, DCI, FACTORVAE, MIG, Study
 from karenina.studies.results.table import NotEnough, wide_table

@@ -124,13 +124,14 @@ def _three_groups(study: Study, metrics: Metrics) -> Figure:
                 part = curves[here[group == g]]
                 if len(part):
                     mean, spread = part.mean(axis=0), part.std(axis=0)
-                    axis.plot(sizes, mean, marker=".", color=colour(g), label=f"{label} of {metric}")
+                    axis.plot(sizes, mean, marker=".", color=colour(g), label=label)
                     axis.fill_between(sizes, mean - spread, mean + spread, color=colour(g), alpha=0.15, linewidth=0)
             plain_ticks(axis, sizes, "log")
             axis.set_title(f"{name(data)}, {MODELS[model]}", fontsize=8)
             axis.set_xlabel("training rows", fontsize=6)
             axis.tick_params(labelsize=6)
         line[0].set_ylabel("accuracy", fontsize=7)
+    figure.suptitle(f"Three groups of models by {metric}", fontsize=8)
     legend(figure, axes[0, 0])
     return figure
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from karenina.data.naming import split_name
-from karenina.studies.papers.items import VALUES, Item, Printed, printed
+from karenina.studies.papers.lists import VALUES, Item, Printed, printed
 
 # How pages spell what tables key by.
 NAMES = {

@@ -66,8 +66,8 @@ def of_paper(paper: str) -> dict[str, Item]:
 def printed(paper: str, name: str) -> Printed | None:
     """The values that the paper prints in a table or with a figure; None where it prints none.
 
-    >>> printed("duan2020", "table_7").frame.iloc[0].to_list()
-    ['udr_lasso', 0.54, 0.06]
+    >>> printed("duan2020", "table_7").frame["value"].tolist()
+    [0.54, 0.53, 0.6, 0.59, 0.67]
     """
     found = _read("values.toml").get(paper, {}).get(name)
     if found is None:
