@@ -12,8 +12,8 @@ from pathlib import Path
 from pages import DOCS, write_part
 
 from karenina.audit import Audit, read
+from karenina.audit._rules import PRINTED_TABLE_1
 from karenina.audit.pages import characteristics_text, markdown_table, rules_text, table_1_text
-from karenina.audit.rules import PRINTED_TABLE_1
 
 TITLES = {"ours": "Ours", "quantile": "Ours, with bins of equal population"}
 PICTURES = {

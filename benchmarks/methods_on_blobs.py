@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 from sklearn.neighbors import KNeighborsRegressor
 
 from karenina.data import load
-from karenina.metrics.dci import dci
+from karenina.metrics._dci import dci
 from karenina.metrics.information import mig
 from karenina.training import Run, train
 

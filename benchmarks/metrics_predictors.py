@@ -20,8 +20,8 @@ from sklearn.linear_model import LassoCV, LogisticRegression
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from karenina.metrics.dci import Lasso, Trees, dci, dci_from_importance
-from karenina.metrics.explicitness import explicitness
+from karenina.metrics._dci import Lasso, Trees, dci, dci_from_importance
+from karenina.metrics._explicitness import explicitness
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
 
 DEPTHS = (2, 4, 8, 16, 32)

@@ -42,7 +42,10 @@ def test_every_public_name_is_there_and_is_no_module():
         assert not isinstance(getattr(karenina, name), types.ModuleType), name
 
 
-@pytest.mark.parametrize("package", ["karenina", *(f"karenina.{name}" for name in ("cli", "evaluation", "pages"))])
+PACKAGES = ("audit", "cli", "data", "evaluation", "metrics", "models", "pages", "selection", "tasks", "training")
+
+
+@pytest.mark.parametrize("package", ["karenina", *(f"karenina.{name}" for name in PACKAGES)])
 def test_no_function_hides_a_module_of_its_name(package):
     parent = importlib.import_module(package)
     for module in pkgutil.iter_modules(parent.__path__):

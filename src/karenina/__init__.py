@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from karenina.training.many import train_many
     from karenina.training.methods import Method
     from karenina.training.run import open
-    from karenina.training.train import train
+    from karenina.training.single import train
 
 # Where each public name lives. Loaded on first use, so that `import karenina` is instant and the
 # metrics never pull in torch.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from karenina.audit import EXPERIMENTS, Cell, ScoreKey, characteristics, read, rules, run, table_1
-from karenina.audit.rules import PRINTED_TABLE_1, sampling_errors
+from karenina.audit._rules import PRINTED_TABLE_1, sampling_errors
 from karenina.metrics import METRICS
 
 # What they print for the lasso's modularity of cosine and sine comes of a bug in their code; the formula gives 0.98.

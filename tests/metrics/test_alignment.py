@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from karenina.metrics._dci import Trees, dci_from_importance
 from karenina.metrics.alignment import _criterion, _importance, _shares, _turned, aligned_dci
-from karenina.metrics.dci import Trees, dci_from_importance
 
 
 def uniform(n=3000, k=4, seed=0):

@@ -13,7 +13,7 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LassoCV
 
-from karenina.metrics.dci import Lasso, Trees, dci, dci_from_importance
+from karenina.metrics._dci import Lasso, Trees, dci, dci_from_importance
 from karenina.numerics import lasso
 from karenina.numerics.boosting import Sorted
 from karenina.numerics.boosting import boost as fit_boosted

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from karenina.metrics.explicitness import explicitness
+from karenina.metrics._explicitness import explicitness
 from karenina.numerics.logistic import Design, multinomial, one_vs_rest
 
 

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from karenina.metrics._dci import dci
 from karenina.metrics._inputs import check, ranks
 from karenina.metrics._result import Result
-from karenina.metrics.dci import dci
 from karenina.numerics.histograms import discretise
 
 CODES = np.arange(12.0).reshape(6, 2)

@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import karenina
-from karenina.metrics.sap import sap
+from karenina.metrics._sap import sap
 from karenina.numerics.one_variable import linear_svm, tree_levels
 
 

@@ -6,7 +6,7 @@ import planted
 import pytest
 
 from karenina.tasks import Fairness, fairness, total_variation
-from karenina.tasks.fairness import _excess, _plain
+from karenina.tasks._fairness import _excess, _plain
 
 SIZES = (3, 6, 10)
 

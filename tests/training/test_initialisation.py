@@ -201,7 +201,7 @@ def test_runs_from_before_open_and_resume_as_they_began(tmp_path: Path) -> None:
     ],
 )
 def test_auto(shape: tuple[int, int, int], method: str, given: dict[str, Any], init: str, rate: float) -> None:
-    from karenina.training.train import as_data
+    from karenina.training.single import as_data
 
     data = as_data(np.zeros((5, *shape), np.uint8))
     config = make_config(data, method, {}, {**SETTINGS, **given})

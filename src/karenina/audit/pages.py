@@ -10,8 +10,8 @@ import pandas as pd
 
 from karenina._files import atomic
 from karenina._style import COLOURS
+from karenina.audit._rules import characteristics, rules, sampling_errors, table_1
 from karenina.audit.experiments import EXPERIMENTS, LARGE
-from karenina.audit.rules import characteristics, rules, sampling_errors, table_1
 from karenina.audit.running import Audit, ScoreKey
 from karenina.metrics.registry import score_name
 

@@ -4,14 +4,15 @@
 exist `per_factor`, `per_code` and `matrix`. `karenina.score` computes them all. `METRICS` says what each measures.
 """
 
+from karenina.metrics._dci import DCI, Lasso, Trees, dci, dci_from_importance
+from karenina.metrics._explicitness import explicitness
+from karenina.metrics._irs import irs
 from karenina.metrics._result import Result
+from karenina.metrics._sap import sap
 from karenina.metrics.alignment import AlignedDCI, aligned_dci
-from karenina.metrics.dci import DCI, Lasso, Trees, dci, dci_from_importance
-from karenina.metrics.explicitness import explicitness
 from karenina.metrics.files import read_codes
 from karenina.metrics.information import Binning, dcimig, jemmig, mig, mig_sup, modularity
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
-from karenina.metrics.irs import irs
 from karenina.metrics.label_free import (
     gaussian_total_correlation,
     gaussian_wasserstein_correlation,
@@ -19,7 +20,6 @@ from karenina.metrics.label_free import (
 )
 from karenina.metrics.plots import hinton, plot_scores
 from karenina.metrics.registry import METRICS, PROTOCOLS, Metric
-from karenina.metrics.sap import sap
 from karenina.metrics.scoring import score
 from karenina.metrics.table import Table
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from karenina.metrics._dci import DCI, Lasso, Trees, dci
 from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, metric
-from karenina.metrics.dci import DCI, Lasso, Trees, dci
 from karenina.numerics.columns import standardised
 
 ANGLES = 48  # tried per plane and sweep, over the quarter turn that covers all views of a plane

@@ -11,20 +11,20 @@ from functools import cached_property
 from typing import Any
 
 from karenina import _plugins
+from karenina.metrics._dci import Lasso, Trees, dci
+from karenina.metrics._explicitness import explicitness
 from karenina.metrics._inputs import Inputs
+from karenina.metrics._irs import irs
 from karenina.metrics._result import Result
+from karenina.metrics._sap import sap
 from karenina.metrics.alignment import aligned_dci
-from karenina.metrics.dci import Lasso, Trees, dci
-from karenina.metrics.explicitness import explicitness
 from karenina.metrics.information import Binning, dcimig, jemmig, mig, mig_sup, modularity
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
-from karenina.metrics.irs import irs
 from karenina.metrics.label_free import (
     gaussian_total_correlation,
     gaussian_wasserstein_correlation,
     mutual_information,
 )
-from karenina.metrics.sap import sap
 
 Settings = Mapping[str, Any]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from karenina.metrics._dci import warn_of_many_classes
 from karenina.metrics._inputs import Continuous, Inputs, Test, check
 from karenina.metrics._sampling import Simulator
-from karenina.metrics.dci import warn_of_many_classes
 from karenina.metrics.registry import METRICS, PROTOCOLS, find, names
 from karenina.metrics.table import Row, Table
 

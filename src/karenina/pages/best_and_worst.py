@@ -136,7 +136,7 @@ def _similarities(contents: Contents, names: list[str]) -> tuple[Figure, str]:
 
 
 def _hintons(contents: Contents, names: list[str], inputs: Inputs) -> tuple[Figure, str]:
-    from karenina.metrics.dci import dci
+    from karenina.metrics._dci import dci
     from karenina.metrics.plots import hinton
 
     figure = Figure(figsize=(4.4 * len(names), 1.6 + 0.36 * len(inputs.names)), layout="constrained")

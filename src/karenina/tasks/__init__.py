@@ -7,10 +7,10 @@
 True
 """
 
-from karenina.tasks.downstream import Downstream, downstream
-from karenina.tasks.fairness import Fairness, fairness, total_variation
-from karenina.tasks.label_noise import Robustness, label_noise, robustness
-from karenina.tasks.zero_shot import ZeroShot, zero_shot
+from karenina.tasks._downstream import Downstream, downstream
+from karenina.tasks._fairness import Fairness, fairness, total_variation
+from karenina.tasks._label_noise import Robustness, label_noise, robustness
+from karenina.tasks._zero_shot import ZeroShot, zero_shot
 
 __all__ = [
     "Downstream",

@@ -7,7 +7,7 @@ from karenina.training.many import train_many
 from karenina.training.methods import METHODS, Beside, Method, defaults
 from karenina.training.population import PopulationProgress
 from karenina.training.run import Run, open
-from karenina.training.train import train
+from karenina.training.single import train
 
 __all__ = [
     "METHODS",

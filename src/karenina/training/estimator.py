@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from karenina.training.run import Run
-from karenina.training.train import train
+from karenina.training.single import train
 
 
 class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

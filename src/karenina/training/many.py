@@ -26,8 +26,7 @@ from karenina.training.loop import TrainingDiverged
 from karenina.training.methods import Method, find
 from karenina.training.population import Options, Population, PopulationProgress, identity
 from karenina.training.run import Run, make_network, shapes
-from karenina.training.stacked_learner import Member, grouped
-from karenina.training.train import (
+from karenina.training.single import (
     alone,
     as_begun,
     as_data,
@@ -38,6 +37,7 @@ from karenina.training.train import (
     train,
     train_config,
 )
+from karenina.training.stacked_learner import Member, grouped
 
 # More models than this gain nothing on a CPU (benchmarks/population.py).
 _MOST_MODELS = 32

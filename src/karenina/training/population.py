@@ -21,8 +21,8 @@ from karenina.training.checkpoint import FORMAT, BadFile, read_tensors, write_te
 from karenina.training.config import Config, integer
 from karenina.training.loop import TrainingDiverged, at_precision, divergence, to_tensor, trace_steps
 from karenina.training.run import Run, write_about, write_run
+from karenina.training.single import size_of
 from karenina.training.stacked_learner import Member, PopulationLearner
-from karenina.training.train import size_of
 
 
 @dataclass(frozen=True)

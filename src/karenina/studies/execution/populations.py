@@ -54,7 +54,7 @@ def _beside(point: Point) -> Any:
 def _stackable(point: Point, automatic: bool) -> bool:
     from karenina.evaluation.data import load_cached
     from karenina.training.many import worth_stacking
-    from karenina.training.train import pick_device
+    from karenina.training.single import pick_device
 
     try:
         member = _member(point, load_cached(point.data))
@@ -82,7 +82,7 @@ def train_population(study: str, points: Sequence[Point], checkpoint_seconds: fl
     from karenina.training.loop import TrainingDiverged
     from karenina.training.many import train_members
     from karenina.training.population import Options
-    from karenina.training.train import pick_device
+    from karenina.training.single import pick_device
 
     folder = Folder(study)
     with ExitStack() as stack:

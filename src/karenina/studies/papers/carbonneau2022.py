@@ -119,7 +119,7 @@ def figure_6(study: Study) -> Figure:
 def _curves(study: Study, experiment: str) -> Figure:
     """Mean score against the experiment's parameter: a panel per property, a line per metric."""
     from karenina.audit import EXPERIMENTS
-    from karenina.audit.rules import sampling_errors
+    from karenina.audit._rules import sampling_errors
 
     _has(study, experiment)
     audit, protocol = study.audit, _protocol(study)

@@ -29,7 +29,7 @@ def table_1(study: Study) -> PaperTable:
 
 
 def table_2(study: Study) -> PaperTable:
-    from karenina.tasks.label_noise import REGIMES as OURS
+    from karenina.tasks._label_noise import REGIMES as OURS
 
     factors = ("shape", "scale", "orientation", "position")
     lines = [(regime, factor, p) for regime, shares in OURS.items() for factor, p in zip(factors, shares)]

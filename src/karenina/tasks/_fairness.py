@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina.numerics.checks import as_matrix, positive_integer
 from karenina.numerics.columns import ranks
+from karenina.tasks._downstream import boosted_labels
 from karenina.tasks._inputs import Array, Rows, rows
-from karenina.tasks.downstream import boosted_labels
 
 Labels = NDArray[np.int64]
 Sampler = Callable[[Array], ArrayLike]
