@@ -21,6 +21,7 @@ seeds = 2
 latents = 2
 network = "linear"
 steps = 5
+population = 1
 [methods.beta_vae]
 beta = [1, 16]
 [evaluation]

@@ -17,7 +17,7 @@ def say(*words):
 
 @pytest.fixture
 def study(finished, tmp_path):
-    return shutil.copytree(finished, tmp_path / "study")
+    return shutil.copytree(finished, tmp_path / "study", ignore=shutil.ignore_patterns("analysis"))
 
 
 def test_tables_of_a_paper_that_is_asked_for(study):

@@ -124,7 +124,7 @@ def figure_3(study: Study) -> Figure:
     """Embeddings of single seeds, then of all of them jointly, coloured by the position in the traced images."""
     runs, members = _traced(study)
     setting = runs.loc[members[0]]
-    from karenina.selection.dynamics import dynamics as compare
+    from karenina.selection._dynamics import dynamics as compare
 
     traces = [_trace(study, run) for run in members[:3]]
     alone = [compare([trace, trace]).planes[0][0, -1] for trace in traces]
@@ -175,7 +175,7 @@ def figure_4(study: Study) -> Figure:
     left.set_ylabel("mean MMD (less: more stable)", fontsize=7)
     left.legend(title="strength", fontsize=6, title_fontsize=6)
     left.tick_params(labelsize=6)
-    from karenina.selection.dynamics import dynamics as compare
+    from karenina.selection._dynamics import dynamics as compare
 
     for j, size in enumerate(sizes):
         members = _members(runs, least, size)[:SEEDS]
