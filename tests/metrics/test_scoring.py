@@ -297,7 +297,7 @@ def test_rows_of_the_predictors_of_locatello(monkeypatch, rows, train, test):
         seen.append(drawn(*arguments, **more))
         return seen[-1]
 
-    for module in ("_rows", "sap"):
+    for module in ("_rows", "_sap"):
         monkeypatch.setattr(import_module(f"karenina.metrics.{module}"), "drawn", recorded)
     factors = np.random.default_rng(0).integers(2, size=(rows, 1))
     table = karenina.score(factors, factors, PREDICTORS, "locatello")
