@@ -1,5 +1,6 @@
 """Populations: every member ends as it would alone, whatever its company, kills and bad neighbours."""
 
+import json
 import subprocess
 import sys
 
@@ -224,6 +225,17 @@ def test_a_larger_grid_resumes_what_was_begun_and_keeps_what_is_done(tmp_path):
     again = train_many("blobs", grid={"beta": [1.0, 4.0]}, out=tmp_path, seeds=3, **SHORT)
     assert len(again) == 6
     assert all((path / "model.safetensors").stat().st_mtime_ns == time for path, time in files.items())
+
+
+@pytest.mark.filterwarnings("ignore:.*by step")
+def test_one_that_diverged_before_a_stop_stays_failed(tmp_path):
+    arguments = {"grid": {"beta": [1.0, 1e300]}, "seeds": 2, "out": tmp_path, "checkpoint_seconds": 0, **SHORT}
+    with pytest.raises(Stop):
+        train_many("blobs", progress=stop_at(12), **arguments)
+    assert len(train_many("blobs", **arguments)) == 2
+    stored = [json.loads(file.read_text()) for file in tmp_path.glob("*/run.json")]
+    status = sorted((one["config"]["parameters"]["beta"], one["status"]) for one in stored)
+    assert status == [(1.0, "finished")] * 2 + [(1e300, "failed")] * 2
 
 
 def test_damaged_checkpoints_cost_time_only(tmp_path):

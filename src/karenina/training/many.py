@@ -25,7 +25,7 @@ from karenina.training.config import Config, integer, make_config, number, shown
 from karenina.training.loop import TrainingDiverged
 from karenina.training.methods import Method, find
 from karenina.training.population import Options, Population, PopulationProgress, identity
-from karenina.training.run import Run, make_network, shapes
+from karenina.training.run import Run, make_network, trained_shapes
 from karenina.training.single import (
     alone,
     as_begun,
@@ -295,10 +295,8 @@ def memory(device: torch.device) -> float:
 
 def bytes_of(member: Member) -> float:
     """What a member of a population takes: weights, gradients and moments, and activations and their gradients."""
-    c, method = member.config, member.method
-    modules: list[Any] = [lambda: make_network(c, method)]
-    modules += [lambda one=one: one.build(c.latents, c.parameters) for one in method.beside]
-    found = [list(shapes(make).values()) for make in modules]
-    weights = sum(math.prod(shape) for one in found for shape in one)
-    units = sum(shape[0] for one in found for shape in one if len(shape) == 1)
+    c = member.config
+    found = [shape for module in trained_shapes(c, member.method) for shape in module]
+    weights = sum(map(math.prod, found))
+    units = sum(shape[0] for shape in found if len(shape) == 1)
     return 4 * (4 * weights + c.batch * (4 * units + 6 * math.prod(c.image_shape)))

@@ -89,9 +89,10 @@ class Population:
 
     def run(self) -> list[Run | TrainingDiverged]:
         learner, state = self._resume()
-        for path, member in zip(self.paths, self.members):
+        for i in state.alive:
+            path = self.paths[i]
             if path is not None:
-                write_about(path, member.config, "running")
+                write_about(path, self.members[i].config, "running")
         self._fit(learner, state)
         results: list[Run | TrainingDiverged] = []
         for i, member in enumerate(self.members):

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,15 @@ from karenina.training.config import Config, make_config, number, shown
 from karenina.training.learners import Learner, VAELearner, make_learner, network_of
 from karenina.training.loop import Progress, State, TrainingDiverged, fit, to_tensor
 from karenina.training.methods import Method, find
-from karenina.training.run import Run, check_images, make_network, open, read_about, shapes, write_about, write_run
+from karenina.training.run import (
+    Run,
+    check_images,
+    open,
+    read_about,
+    trained_shapes,
+    write_about,
+    write_run,
+)
 
 _MOST_IMAGES = 10_000  # that a closed form is fitted to
 # The one before is kept, too: should the newest turn out to be damaged, not much is lost.
@@ -305,9 +312,7 @@ def check_memory(config: Config, method: Method) -> None:
         here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows
         return
-    modules: list[Callable[[], torch.nn.Module]] = [lambda: make_network(config, method)]
-    modules += [partial(beside.build, config.latents, config.parameters) for beside in method.beside]
-    weights = sum(sum(map(math.prod, shapes(make).values())) or math.inf for make in modules)
+    weights = sum(sum(map(math.prod, found)) or math.inf for found in trained_shapes(config, method))
     pixels = 0 if method.fit is not None else config.batch * math.prod(config.image_shape)
     needed = 4 * (4 * weights + pixels)  # float32; a weight has a gradient and Adam's two moments
     if needed > here:

@@ -5,8 +5,9 @@ does, and every product, loss and update is its own slice of a batched one, comp
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -15,12 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from karenina.models import fast
-from karenina.models.networks import Autoencoder
+from karenina.models.networks import Autoencoder, Shape
 from karenina.models.objectives import Batch, Objective, kl_per_latent
 from karenina.models.stacked import Stack, with_parameters
 from karenina.training.batches import Batches
 from karenina.training.config import Config
-from karenina.training.learners import VAELearner, make_learner, total
+from karenina.training.learners import VAELearner, make_learner, minimise, total
 from karenina.training.methods import Beside, Method
 
 
@@ -34,7 +35,9 @@ class Member:
     @property
     def stackable(self) -> bool:
         """Whether its training is an objective on batches, with a network that has no buffers."""
-        return self.method.learner is VAELearner and self.method.fit is None and self.config.network != "resnet"
+        c, method = self.config, self.method
+        trained_by_objective = method.learner is VAELearner and method.fit is None
+        return trained_by_objective and not _has_buffers(method.network, c.network, c.image_shape, c.latents)
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -45,6 +48,13 @@ class Member:
         )
         numbers = (c.network, c.latents, c.batch, c.steps, c.learning_rate, c.decoder, c.reconstruction_weight, c.trace)
         return (c.data, c.images, c.image_shape, c.precision, *numbers, beside)
+
+
+@cache
+def _has_buffers(build: Callable[..., Autoencoder], network: str, shape: Shape, latents: int) -> bool:
+    """As those of batch normalisation, which a stack of networks cannot share."""
+    with torch.device("meta"):
+        return any(True for _ in build(network, shape, latents).buffers())
 
 
 @dataclass
@@ -165,7 +175,7 @@ class PopulationLearner:
         return found
 
     def keep(self, indices: Sequence[int]) -> None:
-        """Go on with these members only."""
+        """Continue with these members only, between two rows of the history."""
         chosen = torch.tensor(list(indices), device=self.device)
         self.members, self.noise = [self.members[i] for i in indices], [self.noise[i] for i in indices]
         for name, stack in self.stacks.items():
@@ -178,13 +188,11 @@ class PopulationLearner:
                 for key in ("exp_avg", "exp_avg_sq"):
                     fresh[key].copy_(state[key][chosen])
             self.optimisers[name] = new
-        before = [(group, row) for group in self.groups for row in range(group.stop - group.start)]
+        before = [group for group in self.groups for _ in range(group.start, group.stop)]
         self.groups = self.make_groups()
         for group in self.groups:
-            of = [before[indices[i]] for i in range(group.start, group.stop)]
-            group.vmap, group.names = of[0][0].vmap, of[0][0].names
-            if of[0][0].sums is not None:
-                group.sums = torch.stack([old.sums[row] for old, row in of if old.sums is not None])
+            old_group = before[indices[group.start]]
+            group.vmap, group.names = old_group.vmap, old_group.names
 
     def make_groups(self) -> list[Group]:
         """Neighbours in the stack that share an objective and its parameters."""
@@ -259,8 +267,9 @@ class Bound:
     def __init__(self, module: nn.Module, parameters: Mapping[str, Tensor]):
         self._module, self._parameters = module, parameters
 
-    def __call__(self, *args: Any) -> Any:
-        return torch.func.functional_call(self._module, dict(self._parameters), args)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with with_parameters(self._module, self._parameters) as module:
+            return module(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._module, name)
@@ -275,18 +284,15 @@ class Bound:
 
 
 def distance(decoder: str, x: Tensor, outputs: Tensor) -> Tensor:
-    """-log p(x|z) of each member, (k,): `karenina.models.objectives.DECODERS` with the member as first axis."""
+    """-log p(x|z) of each member, (k,): `karenina.models.objectives.DECODERS` with the member as first axis.
+
+    Written out, because vmap of the Bernoulli one takes three times as long and rounds differently.
+    """
     if decoder == "bernoulli":
         each = nn.functional.binary_cross_entropy_with_logits(outputs, x, reduction="none")
     else:
         each = 0.5 * (outputs - x).square()
     return each.flatten(1).sum(1) / x.shape[1]
-
-
-def minimise(loss: Tensor, optimiser: fast.Adam, *, others: bool) -> None:
-    optimiser.zero_grad()
-    loss.backward(inputs=optimiser.parameters if others else None)
-    optimiser.step()
 
 
 def _arguments(member: Member) -> dict[str, Any]:
