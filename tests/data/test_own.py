@@ -299,5 +299,5 @@ def test_files_of_the_wrong_kind(tmp_path):
     with pytest.raises(ValueError, match="does not exist"):
         open_own(tmp_path / "d")
     write_images(tmp_path / "pictures")
-    with pytest.raises(ValueError, match="unexpected keyword argument 'colour'"):
+    with pytest.raises(ValueError, match="has no option 'colour'; known: factors_csv, size"):
         open_own(tmp_path / "pictures", colour=True)

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina._files import atomic
+from karenina._notebook import table
+from karenina._words import hint
 from karenina.evaluation.data import Data, data_of
 from karenina.evaluation.scoring import Evaluation, evaluate
 from karenina.evaluation.udr_versions import UDR_VERSIONS, compute_udr, full_name
@@ -60,6 +62,10 @@ class RunRanking:
     runs: "tuple[Run, ...]"
     best_per_informative: dict[int, str]
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
+
+    def _repr_html_(self) -> str:
+        caption = f"by {self.by}; informative: latents with a KL above {self.kl_threshold:g} nats"
+        return table(self.frame.columns, self.frame.itertuples(index=False), caption)
 
     @property
     def best(self) -> "Run":
@@ -124,7 +130,7 @@ def rank(
 
     by = full_name(by)
     if by not in CRITERIA:
-        raise ValueError(f"cannot rank by {by!r}; choose one of {', '.join(('udr', 'udr_a2a', *CRITERIA))}")
+        raise ValueError(f"cannot rank by {by!r}; {hint(by, ('udr', 'udr_a2a', *CRITERIA))}")
     opened, names = _open_all(runs)
     found_data = data_of(opened[0], data, data_dir)
     settings = [setting_of(run.config) for run in opened]
@@ -145,7 +151,7 @@ def rank(
         name = SINGLE[by].lstrip("-")
         sign = -1 if SINGLE[by].startswith("-") else 1
         scores = np.array([sign * e.label_free[name] for e in evaluations])
-    table = pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "run": names,
             "setting": [_describe(run.config) for run in opened],
@@ -156,15 +162,15 @@ def rank(
             "informative": informative,
         }
     )
-    table = table.sort_values("score", ascending=False, kind="stable", na_position="last")
-    ordered = tuple(opened[i] for i in table.index)
-    table = table.reset_index(drop=True)
-    table.insert(0, "rank", np.arange(1, len(table) + 1))
+    frame = frame.sort_values("score", ascending=False, kind="sframe", na_position="last")
+    ordered = tuple(opened[i] for i in frame.index)
+    frame = frame.reset_index(drop=True)
+    frame.insert(0, "rank", np.arange(1, len(frame) + 1))
     best: dict[int, str] = {}
-    for row in table.itertuples():
+    for row in frame.itertuples():
         if row.informative > 0 and np.isfinite(row.score):
             best.setdefault(int(row.informative), str(row.run))
-    return RunRanking(table, by, kl_threshold, ordered, dict(sorted(best.items())), pairs)
+    return RunRanking(frame, by, kl_threshold, ordered, dict(sorted(best.items())), pairs)
 
 
 def _open_all(runs: "Sequence[Run | str | os.PathLike[str]]") -> "tuple[list[Run], list[str]]":
