@@ -238,6 +238,9 @@ class Entry:
 
 def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
     """Every data set with what it holds, or with what is missing to load it."""
+    where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
+    if where and not Path(where).is_dir():
+        raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
     entries = []
     for name in names():
         try:

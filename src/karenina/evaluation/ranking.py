@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,7 +87,7 @@ def _describe(config: "Config") -> str:
 
 
 def rank(
-    runs: "Sequence[Run | str | os.PathLike[str]]",
+    runs: "str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]]",
     by: str = "udr",
     *,
     rows: int = 5_000,
@@ -95,12 +95,14 @@ def rank(
     kl_threshold: float = ACTIVE_KL,
     data: Data | None = None,
     data_dir: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> RunRanking:
     """Rank runs of one data set without labels.
 
     Parameters
     ----------
-    runs : sequence of Run or path
+    runs : sequence of Run or path, or a path
+        A path is a run, a directory that holds runs, or a study, of which all finished runs are taken.
     by : str
         One of `CRITERIA`; higher scores are better in all of them. "udr" (short for "udr_lasso") and "udr_spearman"
         compare runs that differ by their seed alone: to choose a setting. "udr_a2a" (for "udr_lasso_a2a") and
@@ -115,6 +117,7 @@ def rank(
         What the runs were trained on, if that is your own.
     data_dir : path, optional
         The folder with official files.
+    progress : called with the number of runs that are encoded and the number of all, optional
 
     Returns
     -------
@@ -131,10 +134,17 @@ def rank(
     by = full_name(by)
     if by not in CRITERIA:
         raise ValueError(f"cannot rank by {by!r}; {hint(by, ('udr', 'udr_a2a', *CRITERIA))}")
-    opened, names = _open_all(runs)
+    listed = [runs] if isinstance(runs, str | os.PathLike) else runs
+    opened, names = _open_all([one for given in listed for one in _expanded(given)])
     found_data = data_of(opened[0], data, data_dir)
     settings = [setting_of(run.config) for run in opened]
-    evaluations = [evaluate(run, found_data, metrics=(), rows=rows, seed=seed) for run in opened]
+    evaluations = []
+    for i, run in enumerate(opened):
+        if progress is not None:
+            progress(i, len(opened))
+        evaluations.append(evaluate(run, found_data, metrics=(), rows=rows, seed=seed))
+    if progress is not None:
+        progress(len(opened), len(opened))
     informative = np.array([int((e.kl > kl_threshold).sum()) for e in evaluations])
     interval = np.full((len(opened), 2), np.nan)
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
@@ -171,6 +181,28 @@ def rank(
         if row.informative > 0 and np.isfinite(row.score):
             best.setdefault(int(row.informative), str(row.run))
     return RunRanking(frame, by, kl_threshold, ordered, dict(sorted(best.items())), pairs)
+
+
+def _expanded(given: "Run | str | os.PathLike[str]") -> "list[Run | Path]":
+    """A run, or all finished runs of a directory or of a study."""
+    if not isinstance(given, str | os.PathLike):
+        return [given]
+    path = Path(given)
+    if (path / "run.json").exists() or not path.is_dir():
+        return [path]
+    found = sorted(file.parent for where in (path, path / "runs") for file in where.glob("*/run.json"))
+    finished: list[Run | Path] = [run for run in found if _finished(run)]
+    if not finished:
+        what = f"none of the {len(found)} runs in {path} is finished" if found else f"{path} holds no runs"
+        raise ValueError(f"{what}; expected runs, a directory that holds them, or a study")
+    return finished
+
+
+def _finished(path: Path) -> bool:
+    try:
+        return bool(json.loads((path / "run.json").read_text(encoding="utf-8"))["status"] == "finished")
+    except (ValueError, KeyError, TypeError, OSError):
+        return True  # to open it says what is wrong
 
 
 def _open_all(runs: "Sequence[Run | str | os.PathLike[str]]") -> "tuple[list[Run], list[str]]":

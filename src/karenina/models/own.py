@@ -98,8 +98,8 @@ class OwnNetworks:
         latents = _tried("encoder", lambda: _latents(model, images))
         if latents is None:
             raise ValueError(
-                f"the encoder should give means and log-variances of images {(2, *shape)}: a tensor (2, 2 * latents) or "
-                f"two (2, latents); got {_shape(model.features.module, images)}"
+                f"the encoder should give means and log-variances of images {(2, *shape)}: a tensor (2, 2 * latents), "
+                f"or two (2, latents); got {_shape(model.features.module, images)}"
             )
         made = _tried("decoder", lambda: model.decode(torch.zeros(2, latents)))
         if not isinstance(made, Tensor) or tuple(made.shape) != (2, *shape):
