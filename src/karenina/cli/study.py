@@ -54,9 +54,7 @@ def plan(
     what: What,
     scale: Scale = None,
     seeds: Seeds = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="For the estimate; default: one per core.")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="For the estimate; default: one per core.")] = None,
     toml: Annotated[bool, typer.Option("--toml", help="Print the plan as a study file, and nothing else.")] = False,
     estimate: Annotated[bool, typer.Option(help="Measure a few steps to say how long it would take.")] = True,
     data_dir: DataDir = None,
@@ -116,16 +114,12 @@ def _cost(found: "Plan") -> Any:
 def run(
     what: What,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The study's directory; default: the name of the study.")
+        Path | None, typer.Option(metavar="DIR", help="Its directory; default: the name of the study.")
     ] = None,
     scale: Scale = None,
     seeds: Seeds = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Models at a time; default: one per core.")
-    ] = None,
-    shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="i/n: only the i-th of n parts, for job arrays.")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Models at a time; default: one per core.")] = None,
+    shard: Annotated[str | None, typer.Option(metavar="I/N", help="Only the i-th of n parts, for job arrays.")] = None,
     ray: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Run on Ray: local, auto, HOST:PORT or ray://HOST:PORT (extra `ray`)."),
