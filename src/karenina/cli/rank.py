@@ -92,4 +92,5 @@ def rank(
     if ranking.frame["score"].notna().any():
         best = ranking.frame["run"][0]
         more = own_data(word)
-        next_steps(("show", best, *more), ("report", *runs[:8], *more) if len(runs) <= 8 else ("score", best, *more))
+        few = len(runs) <= 8
+        next_steps(("show", best, *more), ("report", *runs, *more) if few else ("score", best, *more))
