@@ -191,7 +191,7 @@ reveal_type(karenina.rank([]))
 reveal_type(karenina.metrics.score)
 """
 # What others' packages say of their types is not asked here, and takes a minute to read.
-SKIPPED = (
+SKIPPED = [
     "torch",
     "pandas",
     "numpy",
@@ -204,7 +204,7 @@ SKIPPED = (
     "rich",
     "pyarrow",
     "ray",
-)
+]
 
 
 def test_types_survive_the_lazy_import(tmp_path):

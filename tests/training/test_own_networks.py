@@ -38,9 +38,8 @@ def weights(run):
 
 
 def test_a_run_of_own_networks_is_a_run_like_others(tmp_path):
-    run = karenina.train(
-        "blobs", "beta_vae", encoder=Encoder, decoder=decoder, steps=30, out=tmp_path / "a", trace=True
-    )
+    given = {"encoder": Encoder, "decoder": decoder, "steps": 30}
+    run = karenina.train("blobs", "beta_vae", out=tmp_path / "a", trace=True, **given)
     assert run.latents == 3
     assert run.trace.shape == (30, 200, 16)
     mean, logvar = run.encode(IMAGES)
@@ -50,9 +49,9 @@ def test_a_run_of_own_networks_is_a_run_like_others(tmp_path):
     np.testing.assert_allclose(logvar, found[1].numpy(), atol=1e-5)
     assert run.history.loss.iloc[-1] < run.history.loss.iloc[0]
     assert np.isfinite(karenina.score(run, metrics=["mig"])["mig"].value)
-    again = karenina.train("blobs", "beta_vae", encoder=Encoder, decoder=decoder, steps=30, trace=True)
+    again = karenina.train("blobs", "beta_vae", trace=True, **given)
     assert torch.equal(weights(run), weights(again))  # the seed decides what functions make
-    other = karenina.train("blobs", "beta_vae", encoder=Encoder, decoder=decoder, steps=30, seed=1)
+    other = karenina.train("blobs", "beta_vae", seed=1, **given)
     assert not torch.equal(weights(run), weights(other))
 
 

@@ -137,9 +137,7 @@ def _target(
     if len(counts) > 1:
         example = dict(zip(reversed(sizes), reversed(files)))
         shown = ", ".join(f"{h} x {w} ({n}, {example[h, w].name})" for (h, w), n in counts.most_common(5))
-        raise ValueError(
-            f"{str(root)!r} holds images of {len(counts)} sizes: {shown}; resize them by size= (--size)"
-        )
+        raise ValueError(f"{str(root)!r} holds images of {len(counts)} sizes: {shown}; resize them by size= (--size)")
     return sizes[0]
 
 
