@@ -210,9 +210,13 @@ def shown(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def fingerprint(data: DataSet) -> str:
-    """A hash of some of the images and factors: equal for equal data sets, whatever they are called."""
+def fingerprint(data: DataSet, *, labels: bool = True) -> str:
+    """A hash of some of the images and factors: equal for equal data sets, whatever they are called.
+
+    labels=False: what it would be without factors.
+    """
     images, factors = data.sample(32, np.random.default_rng(0))
     digest = hashlib.sha256(np.ascontiguousarray(images).tobytes())
-    digest.update(np.ascontiguousarray(factors, dtype=np.float64).tobytes())
+    if labels:
+        digest.update(np.ascontiguousarray(factors, dtype=np.float64).tobytes())
     return digest.hexdigest()[:16]
