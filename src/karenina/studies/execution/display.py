@@ -119,6 +119,7 @@ class Panel:
 
     def _render(self) -> Any:
         from rich.console import Group
+        from rich.padding import Padding
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
@@ -142,7 +143,7 @@ class Panel:
             running.add_row("  " + (point.label if point else claim.hash), at)
         bar = ProgressBar(total=tally.total, completed=tally.done + tally.failed, width=min(60, width))
         failures = [Text(f"failed: {line}", style="red", overflow="ellipsis", no_wrap=True) for line in self.failures]
-        return Group(Text(head), bar, running, *failures)
+        return Group(Text(head), Padding(bar, 0), running, *failures)  # a bar by itself does not end its line
 
 
 def display(folder: Folder, tally: Tally, points: Mapping[str, Point], quiet: bool) -> "Panel | Lines":
