@@ -148,8 +148,8 @@ def _similarities(contents: Contents, names: list[str]) -> tuple[Chart, str]:
     label = contents.about["label"]
     panels = [
         Heat(
-            "", tuple(map(str, rows)), tuple(map(str, columns)), matrix, limits=(0.0, top),
-            row_label=str(label[a]), column_label=str(label[b]),
+            f"rows: {label[a]}", tuple(map(str, rows)), tuple(map(str, columns)), matrix, limits=(0.0, top),
+            column_label=f"columns: {label[b]}",
         )
         for (a, b), (rows, columns, matrix) in zip(pairs, matrices)
     ]  # fmt: skip

@@ -102,7 +102,8 @@ def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:
     latents = f"{pick.informative} of its {best['latents']} latents {'is' if pick.informative == 1 else 'are'} active"
     place = f"the highest of {len(order)} models"
     if pick.rank > 1:
-        place = f"number {pick.rank} of {len(order)} models (the first is not worth picking: {reasons[str(runs[order[0]])]})"
+        why = reasons[str(runs[order[0]])]
+        place = f"number {pick.rank} of {len(order)} models (the first is not worth picking: {why})"
     headline = f"Pick {pick.label}: UDR {pick.score:.2f}, {place}; {latents}."
     sure = _how_sure(contents, rows, values, order, pick)
     return Choice(data, len(rows), headline, str(best["run"]), picks, checks, sure, agree)
@@ -164,9 +165,8 @@ def _how_sure(
     elif partners:
         sentences.append(f"It was compared with {compared}; an interval that covers in 95 % needs {_LEAST}.")
     if chosen.informative > 1:
-        sentences.append(
-            f"Random rotations of {chosen.informative} latents would have a UDR of {chance(chosen.informative):.2f} on average."
-        )
+        latents, level = chosen.informative, chance(chosen.informative)
+        sentences.append(f"Random rotations of {latents} latents would have a UDR of {level:.2f} on average.")
     near = near_threshold((contents.codes(str(run))[1] for run in runs), contents.kl_threshold)
     sentences += [f"{near}."] if near else []
     share = _explained(values[order], contents.about["setting"].to_numpy()[rows][order])
@@ -204,9 +204,10 @@ def _labels(
     numbers = "; ".join(f"{n} {number(c)} [{number(a)}, {number(b)}]" for n, c, a, b in zip(checks, found, low, high))
     first = table[:, 1]
     place = int((first > first[best]).sum()) + 1
+    label = contents.about["label"].iloc[rows[best]]
     return (
         f"Labels {' and '.join(parts)}. Rank correlation of UDR with them: {numbers}. "
-        f"{contents.about['label'].iloc[rows[best]]} has {checks[0]} {first[best]:.2f}, number {place} of {np.isfinite(first).sum()}; "
+        f"{label} has {checks[0]} {first[best]:.2f}, number {place} of {np.isfinite(first).sum()}; "
         f"the mean is {np.nanmean(first):.2f} and the best {np.nanmax(first):.2f}."
     )
 

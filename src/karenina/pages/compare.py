@@ -204,7 +204,7 @@ def _heat(similarity: NDArray[np.float64], labels: list[str], active: list[NDArr
     shown = similarity[np.ix_(rows, columns)]
     limits = (0.0, max(1.0, float(shown.max(initial=0.0))))
     names = (tuple(map(str, rows)), tuple(map(str, columns)))
-    heat = Heat("", *names, shown, limits=limits, row_label=labels[0], column_label=labels[1])
+    heat = Heat(f"rows: {labels[0]}", *names, shown, limits=limits, column_label=f"columns: {labels[1]}")
     return Chart("heat", (heat,), "similarity (lasso weight)")
 
 

@@ -10,10 +10,8 @@ from karenina.pages.choice import Choice
 from karenina.pages.contents import Contents
 from karenina.pages.curves import curves
 from karenina.pages.figures import Section
+from karenina.studies.analyses.shared import WORDS
 from karenina.studies.results.table import ASIDE, TASK
-
-# The score's name in tables of results, and the glossary's word for it.
-ACTIVE = {"informative_latents": "active_latents"}
 
 
 def embedded(
@@ -23,7 +21,11 @@ def embedded(
     about, table = contents.about, contents.scores
     supervised = set(table.columns(supervised=True))
     scores = [
-        {"name": ACTIVE.get(name, name), "supervised": j in supervised, "values": [_plain(v) for v in table.values[:, j]]}
+        {
+            "name": WORDS.get(name, name),
+            "supervised": j in supervised,
+            "values": [_plain(v) for v in table.values[:, j]],
+        }
         for j, name in enumerate(table.names)
         if np.isfinite(table.values[:, j]).any()
     ]

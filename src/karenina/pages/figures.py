@@ -12,7 +12,7 @@ from karenina.pages.choice import CHECKS, LABEL_FREE, check_scores
 from karenina.pages.contents import Contents
 from karenina.studies.analyses import ANALYSES, apply
 from karenina.studies.analyses.charts import DPI, Chart, draw
-from karenina.studies.analyses.shared import growth_chart
+from karenina.studies.analyses.shared import WORDS, growth_chart
 
 MOST_PANELS = 4
 MOST_DATA_SETS = 4  # whose best and worst models are drawn
@@ -63,7 +63,7 @@ def sections(contents: Contents, folder: Path, say: Callable[[str], None]) -> li
             missing.append((analysis.title, frame))
             continue
         say(f"figure {name}")
-        text = analysis.caption(frame, prefer)
+        text = analysis.caption(frame, prefer).replace("informative_latents", WORDS["informative_latents"])
         with atomic(folder / f"{name}.csv") as part:
             frame.to_csv(part, index=False)
         if _says_it_all(name, frame):

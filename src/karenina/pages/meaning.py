@@ -13,8 +13,8 @@ def by_labels(
 ) -> list[tuple[str, float] | None]:
     """For each latent the factor of which it tells most, and how much of its entropy.
 
-    information: (factors, latents), as `normalised_information` gives it. None for latents that are inactive; the name is
-    "" where a latent tells little of every factor.
+    information: (factors, latents), as `normalised_information` gives it. None for latents that are inactive; the name
+    is "" where a latent tells little of every factor.
 
     >>> by_labels(np.array([[0.9, 0.0], [0.0, 0.9]]), ("x", "y"), np.array([True, False]))
     [('x', 0.9), None]

@@ -157,9 +157,7 @@ def _reconstructions(run: "Run", starts: NDArray[np.float32], inputs: Inputs | N
     return picture(mosaic(np.stack([given, run.decode(starts)])))
 
 
-def _importance(
-    codes: NDArray[np.float32], inputs: Inputs | None, active: NDArray[np.bool_]
-) -> dict[str, Any] | None:
+def _importance(codes: NDArray[np.float32], inputs: Inputs | None, active: NDArray[np.bool_]) -> dict[str, Any] | None:
     """What active latents tell of factors. The mean codes of an inactive one are minute but not constant, and bins or
     trees, which do not mind the scale, would read factors off them that no sampled code carries: they have None."""
     if inputs is None or not inputs.names:

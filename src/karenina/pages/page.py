@@ -126,7 +126,7 @@ def show(
     values = {
         **_page(contents, choices(contents), shown, []),
         "subtitle": f"{', '.join(about)}; {c.steps:,} steps",
-        "notes": [note for note in contents.notes] + ([] if c.data and contents.scores.columns(supervised=True) else [NO_LABELS]),
+        "notes": [*contents.notes, *([] if contents.scores.columns(supervised=True) else [NO_LABELS])],
         "models_heading": "What it has learnt",
         "models_sentence": "Move a latent and see what it does. Inactive latents do nothing, and are grey.",
     }

@@ -5,6 +5,8 @@
 const SVG = "http://www.w3.org/2000/svg";
 const DASHES = ["", "7 3", "2 2.5", "7 3 2 3", "11 3", "4 1.5"];
 const LETTER = 6.7; // mean width of a letter of 12 px
+const NARROW = 250, WIDE = 620, NAME = 32;
+let CLIPS = 0;
 const number = (v, digits = 2) => (v === null || v === undefined ? "–" : v.toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1"));
 const tidy = (v) => (v === null || v === undefined ? "–" : Number.isInteger(v) || Math.abs(v) >= 1000 ? String(Math.round(v)) : Number(v.toPrecision(3)).toString());
 const range = (count) => Array.from({ length: count }, (_, i) => i);
@@ -102,9 +104,11 @@ function chart(box, spec) {
     if (!now || now === width) return;
     width = now;
     const heat = spec.kind === "heat";
-    const natural = heat ? Math.max(...spec.panels.map(heatWidth)) : 290;
-    const columns = clamp(Math.floor((width + 16) / (natural + 16)), 1, heat ? spec.panels.length : Math.min(spec.panels.length, 3));
-    const own = Math.floor((width - 16 * (columns - 1)) / columns);
+    const natural = heat ? Math.max(...spec.panels.map(heatWidth)) : NARROW, count = spec.panels.length;
+    const fit = clamp(Math.floor((width + 16) / (natural + 16)), 1, count);
+    const columns = Math.ceil(count / Math.ceil(count / fit));
+    const whole = Math.floor((width - 16 * (columns - 1)) / columns);
+    const own = heat ? whole : Math.min(whole, WIDE);
     const panels = spec.panels.map((panel) => (heat ? drawHeat(panel, own, spec.value) : drawAxes(panel, own, spec.kind)));
     const grid = document.createElement("div");
     grid.className = "panels";
@@ -141,6 +145,13 @@ function legendOf(spec) {
 const boxed = (width, height, label, title) => draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "figure", role: "group", "aria-label": [title, label].filter(Boolean).join(": ") });
 const HELP = "arrow keys go through the values";
 
+// Ticks of an axis that is logarithmic beyond 0.01: powers of ten, or finer where there are few.
+function powers(bend, low, high) {
+  const inside = (v) => bend(v) >= low && bend(v) <= high;
+  const tens = [0, ...range(7).map((k) => 10 ** (k - 2))].filter(inside);
+  return tens.length > 2 ? tens : [0, ...range(7).flatMap((k) => [1, 2, 5].map((m) => m * 10 ** (k - 2)))].filter(inside);
+}
+
 // Lines, boxes, bars and dots. panel.faint: [[xs, ys], ...] are drawn behind, as one path.
 function drawAxes(panel, W, kind) {
   const H = clamp(Math.round(W * 0.66), 190, 300);
@@ -154,8 +165,7 @@ function drawAxes(panel, W, kind) {
   const bend = panel.symlog ? (v) => Math.asinh(v / 0.02) : (v) => v;
   const pad = panel.y_range ? 0 : 0.06 * (bend(y1) - bend(y0));
   const [b0, b1] = [bend(y0) - (kind === "bars" && y0 === 0 ? 0 : pad), bend(y1) + pad];
-  const powers = [0, 0.01, 0.1, 1, 10, 100, 1000].filter((v) => v >= y0 - 0.01 && v <= y1 * 1.5);
-  const yt = panel.symlog ? { found: powers.length > 1 ? powers : [y0, y1], text: tidy } : ticks(b0, b1, 4);
+  const yt = panel.symlog ? { found: powers(bend, b0, b1), text: tidy } : ticks(b0, b1, 4);
   const yText = yt.text || ((v) => number(v, yt.digits));
   let xs = all.flatMap((s) => s.x);
   if (panel.faint) xs = [...xs, ...panel.faint.flatMap(([values]) => [values[0], values[values.length - 1]])];
@@ -191,12 +201,16 @@ function drawAxes(panel, W, kind) {
   if (panel.x_label) svg.append(draw("text", { x: (left + W - right) / 2, y: height - 4, "text-anchor": "middle" }, cut(panel.x_label, Math.floor((W - 8) / LETTER))));
   if (panel.y_label) svg.append(draw("text", { transform: `translate(12 ${(title + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(panel.y_label, Math.floor((height - title) / LETTER))));
   if (panel.reference !== undefined) svg.append(draw("line", { class: "reference", x1: left, x2: W - right, y1: py(panel.reference), y2: py(panel.reference) }));
-  if (panel.faint) svg.append(draw("path", { class: "faint", d: panel.faint.map(([a, b]) => pathOf(a, b, px, py)).join("") }));
+  const clip = `clip${(CLIPS += 1)}`, frame = draw("clipPath", { id: clip });
+  frame.append(draw("rect", { x: left, y: title - 4, width: W - left - right + 8, height: height - bottom - title + 8 }));
+  if (panel.y_range) svg.append(frame);
+  const inside = { "clip-path": panel.y_range ? `url(#${clip})` : null };
+  if (panel.faint) svg.append(draw("path", { ...inside, class: "faint", d: panel.faint.map(([a, b]) => pathOf(a, b, px, py)).join("") }));
   const targets = [], count = all.length, width = kind === "bars" || kind === "boxes" ? (0.8 * room) / count : 0;
   all.forEach((s, k) => {
     const fill = `fill:${colourOf(s.colour)}`, stroke = `stroke:${colourOf(s.colour)}`, has = (name) => s[name] && s[name].some((v) => v !== null);
     const shift = width ? width * (k + 0.5) - 0.4 * room : 0;
-    const group = draw("g");
+    const group = draw("g", inside);
     if (kind === "lines") {
       if (has("low")) {
         const known = range(s.x.length).filter((i) => s.low[i] !== null && s.high[i] !== null);
@@ -224,8 +238,7 @@ function drawAxes(panel, W, kind) {
         const small = kind === "dots" || s.x.length > 40;
         group.append(draw("circle", { class: kind === "dots" ? "dot" : null, cx: x.toFixed(1), cy: y.toFixed(1), r: small ? 1.8 : 3, style: fill }));
       }
-      if (kind !== "dots") targets.push(target);
-      else targets.push({ ...target, w: undefined });
+      if (y >= title - 4 && y <= height - bottom + 4) targets.push(target);
     });
     svg.append(group);
   });
@@ -258,7 +271,7 @@ function tipOf(panel, s, i, kind) {
 }
 
 // Heat maps and Hinton diagrams.
-const labelWidth = (names) => Math.min(24, Math.max(...names.map((text) => text.length), 1)) * LETTER;
+const labelWidth = (names) => Math.min(NAME, Math.max(...names.map((text) => text.length), 1)) * LETTER;
 const heatWidth = (panel) => labelWidth(panel.rows) + 34 * panel.columns.length + 90;
 
 function drawHeat(panel, W, value) {
@@ -268,13 +281,13 @@ function drawHeat(panel, W, value) {
   const cell = clamp((W - left - barRoom) / columns.length, 9, 46), tall = squares ? Math.min(cell, 30) : clamp(cell, 20, 28);
   const wide = squares ? tall : cell;
   const longest = Math.max(...columns.map((text) => text.length), 1);
-  const turned = longest * LETTER > wide - 4, head = turned ? Math.min(longest, 24) * LETTER * 0.87 + 14 : 20;
+  const turned = longest * LETTER > wide - 4, head = turned ? Math.min(longest, NAME) * LETTER * 0.87 + 14 : 20;
   const bottom = title + tall * rows.length, H = bottom + head + (panel.column_label ? 20 : 4);
   const svg = boxed(W, H, HELP, panel.title || value);
   if (panel.title) svg.append(draw("text", { class: "title", x: 4, y: 14 }, cut(panel.title, Math.floor(W / LETTER))));
   const targets = [], digits = reach < 0.1 ? 3 : 2;
   rows.forEach((row, i) => {
-    svg.append(draw("text", { x: left - 6, y: title + tall * (i + 0.5) + 4, "text-anchor": "end" }, cut(row, 24)));
+    svg.append(draw("text", { x: left - 6, y: title + tall * (i + 0.5) + 4, "text-anchor": "end" }, cut(row, NAME)));
     columns.forEach((column, j) => {
       const v = off.has(j) ? null : panel.values[i][j], x = left + wide * j, y = title + tall * i;
       const part = v === null ? 0 : clamp(Math.abs(v) / reach, 0, 1);
@@ -294,7 +307,7 @@ function drawHeat(panel, W, value) {
   columns.forEach((column, j) => {
     const x = left + wide * (j + 0.5);
     const turn = turned ? { transform: `translate(${x + 4} ${bottom + 8}) rotate(-60)`, "text-anchor": "end" } : { x, y: bottom + 15, "text-anchor": "middle" };
-    svg.append(draw("text", { ...turn, class: off.has(j) ? "off" : null }, cut(column, 24)));
+    svg.append(draw("text", { ...turn, class: off.has(j) ? "off" : null }, cut(column, NAME)));
   });
   if (panel.column_label) svg.append(draw("text", { x: left + (wide * columns.length) / 2, y: H - 4, "text-anchor": "middle" }, cut(panel.column_label, Math.floor(W / LETTER))));
   if (panel.row_label) svg.append(draw("text", { transform: `translate(12 ${(title + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(panel.row_label, Math.max(6, Math.floor((bottom - title) / LETTER)))));

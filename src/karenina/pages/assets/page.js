@@ -104,7 +104,7 @@ function learning(i) {
   const specOf = (term) => {
     const others = DATA.models.run.map((_, j) => j).filter((j) => j !== i && grid[j] !== null && values[term][j] && DATA.models.data[j] === DATA.models.data[i]);
     const faint = others.map((j) => [steps[grid[j]], values[term][j]]);
-    const panel = { title: "", x_label: "step", y_label: term, series: [{ name: term, x: steps[grid[i]], y: values[term][i] }], faint, y_range: spread(values[term][i], faint) };
+    const panel = { title: "", x_label: "step", y_label: term, series: [{ name: term, colour: 0, x: steps[grid[i]], y: values[term][i] }], faint, y_range: spread(values[term][i], faint) };
     return { kind: "lines", panels: [panel], note: faint.length ? `Thick: this model. Faint: the other ${faint.length} model${faint.length === 1 ? "" : "s"} of its data set.` : "" };
   };
   // A redrawn chart needs a box of its own: the old one watches its width.

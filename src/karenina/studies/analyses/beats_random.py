@@ -55,9 +55,7 @@ def compute(frame: pd.DataFrame, draws: int = 10_000, seed: int = 0) -> pd.DataF
 def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     """How often a choice beats a random model."""
     names = tuple(f"{m} metric, {d} data" for m, d in zip(frame["metric"], frame["data"]))
-    bars = Series(
-        "", range(len(frame)), frame["probability"].tolist(), frame["low"].tolist(), frame["high"].tolist()
-    )
+    bars = Series("", range(len(frame)), frame["probability"].tolist(), frame["low"].tolist(), frame["high"].tolist())
     panel = Panel("", (bars,), "", "better than random, or equal", names, (0.0, 1.0), 0.5)
     return Chart("bars", (panel,), "share of draws", "Grey line: chance. Whiskers: 95 % interval.")
 

@@ -6,7 +6,16 @@ import pandas as pd
 
 from karenina.studies.analyses import by_method
 from karenina.studies.analyses.charts import Chart, Panel, Series
-from karenina.studies.analyses.shared import groups, join, panels, preferred, short, strength_axis, sweep_of, with_parameter
+from karenina.studies.analyses.shared import (
+    groups,
+    join,
+    panels,
+    preferred,
+    short,
+    strength_axis,
+    sweep_of,
+    with_parameter,
+)
 
 
 def compute(frame: pd.DataFrame) -> pd.DataFrame:

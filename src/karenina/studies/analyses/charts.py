@@ -103,7 +103,9 @@ class Chart:
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         kept = {key: _plain(part) for key, part in value.items()}
-        return {key: part for key, part in kept.items() if part is not None and part is not False and part not in ("", [])}
+        return {
+            key: part for key, part in kept.items() if part is not None and part is not False and part not in ("", [])
+        }
     if isinstance(value, np.ndarray):
         return [_plain(part) for part in value]
     if isinstance(value, list | tuple | range):
@@ -179,7 +181,9 @@ def _draw_panel(ax: Any, panel: Panel, kind: str) -> None:
         if kind == "lines":
             ax.plot(x, y, marker=".", markersize=4, linewidth=1.2, color=c, linestyle=DASHES[s.dash % len(DASHES)])
             if len(s.low):
-                ax.fill_between(x, np.asarray(s.low, float), np.asarray(s.high, float), color=c, alpha=0.15, linewidth=0)
+                ax.fill_between(
+                    x, np.asarray(s.low, float), np.asarray(s.high, float), color=c, alpha=0.15, linewidth=0
+                )
         elif kind == "boxes":
             ax.vlines(x, s.least, s.most, color=c, linewidth=0.8)
             ax.vlines(x, s.low, s.high, color=c, linewidth=max(2.0, min(7.0, 40 * width)))

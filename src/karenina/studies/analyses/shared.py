@@ -15,6 +15,7 @@ __all__ = ["colour"]
 
 # More panels than this cannot be read, nor drawn quickly; `scores=` chooses others.
 MOST_SCORES = 12
+WORDS = {"informative_latents": "active_latents"}  # the name in tables of results -> the glossary's word
 MOST_PARTS = 3  # data sets or methods that a caption names
 
 
@@ -126,7 +127,7 @@ def title_of(key: Any) -> str:
 
 def short(name: object, most: int = 32) -> str:
     """The end of a long name: paths of data differ there, and a whole one would leave no room for the panel."""
-    text = str(name)
+    text = WORDS.get(str(name), str(name))
     return text if len(text) <= most else f"…{text[1 - most :]}"
 
 
@@ -151,7 +152,11 @@ def join(lines: Sequence[tuple[str, str]], frame_groups: int) -> str:
 def with_interval(row: "pd.Series") -> str:
     if np.isnan(row["correlation"]):
         return "undefined"  # too few runs, or a constant score
-    bounds = f" [{plain_number(row['low'])}, {plain_number(row['high'])}]" if "low" in row and np.isfinite(row["low"]) else ""
+    bounds = (
+        f" [{plain_number(row['low'])}, {plain_number(row['high'])}]"
+        if "low" in row and np.isfinite(row["low"])
+        else ""
+    )
     return f"{plain_number(row['correlation'])}{bounds}"
 
 
@@ -166,7 +171,8 @@ def correlations_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
             lines.append((name, "no correlation can be computed."))
             continue
         top, least = known.iloc[-1], known.iloc[0]
-        text = f"Correlations of {len(known)} pairs have the median {plain_number(known['correlation'].median())}. Highest: "
+        median = plain_number(known["correlation"].median())
+        text = f"Correlations of {len(known)} pairs have the median {median}. Highest: "
         text += f"{top[a]} with {top[b]}, {with_interval(top)}. "
         text += f"Lowest: {least[a]} with {least[b]}, {with_interval(least)}." if len(known) > 1 else ""
         if "runs" in part:
@@ -184,7 +190,8 @@ def growth_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
     for name, part in groups(frame[frame["score"] == score], *by):
         ordered = part.sort_values(number)
         first, last = ordered.iloc[0], ordered.iloc[-1]
-        text = f"With {int(first[number])} {number if first[number] != 1 else number[:-1]} the rank correlation with {score} is {with_interval(first)}"
+        few = number if first[number] != 1 else number[:-1]
+        text = f"With {int(first[number])} {few} the rank correlation with {score} is {with_interval(first)}"
         if len(ordered) > 1:
             text += f", with {int(last[number])} it is {with_interval(last)}"
         lines.append((name, text + "."))

@@ -71,6 +71,8 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     """Variance explained by the method, and by method and strength."""
     datas = list(dict.fromkeys(frame["data"]))
     words = {"method": "method", "setting": "method and strength"}
+    if not (frame.loc[frame["predictor"] == "method", "explained"] > 0).any():  # there is one method
+        words = {"setting": "strength"}
 
     def panel(title: str, part: pd.DataFrame) -> Panel:
         series = []
