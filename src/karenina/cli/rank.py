@@ -14,7 +14,7 @@ def rank(
     by: Annotated[
         str, typer.Option(help="udr, udr-spearman, udr-a2a, udr-spearman-a2a, dynamics, orthogonality, elbo, ...")
     ] = "udr",
-    rows: Annotated[int, typer.Option(min=10, help="Images that every run encodes.")] = 5_000,
+    rows: Annotated[int, typer.Option(min=10, help="Images that every run encodes.")] = 10_000,
     kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = ACTIVE_KL,
     seed: Annotated[int, typer.Option(help="Decides which images.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,

@@ -32,7 +32,7 @@ def chance(latents: int) -> float:
 
     >>> chance(1)
     1.0
-    >>> 0.2 < chance(10) < chance(3) < 0.6
+    >>> 0.1 < chance(10) < chance(3) < 0.5
     True
     """
     turned = np.abs(np.linalg.qr(np.random.default_rng(0).normal(size=(DRAWS, latents, latents)))[0])

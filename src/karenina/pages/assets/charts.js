@@ -271,23 +271,26 @@ function tipOf(panel, s, i, kind) {
 }
 
 // Heat maps and Hinton diagrams.
-const labelWidth = (names) => Math.min(NAME, Math.max(...names.map((text) => text.length), 1)) * LETTER;
+const labelWidth = (names, most = NAME) => Math.min(most, Math.max(...names.map((text) => text.length), 1)) * LETTER;
 const heatWidth = (panel) => labelWidth(panel.rows) + 34 * panel.columns.length + 90;
 
-function drawHeat(panel, W, value) {
+function drawHeat(panel, room, value) {
+  const name = room < 500 ? 17 : NAME; // letters of a label
   const { rows, columns } = panel, off = new Set(panel.off || []), squares = panel.squares;
   const lowest = panel.limits[0], highest = panel.limits[1], reach = Math.max(highest, -lowest) || 1;
-  const title = panel.title ? 24 : 6, left = labelWidth(rows) + (panel.row_label ? 26 : 10), barRoom = squares ? 10 : 62;
+  const title = panel.title ? 24 : 6, left = labelWidth(rows, name) + (panel.row_label ? 26 : 10), barRoom = squares ? 10 : 62;
+  const W = Math.max(room, left + 17 * columns.length + barRoom); // a box that is too narrow scrolls
   const cell = clamp((W - left - barRoom) / columns.length, 9, 46), tall = squares ? Math.min(cell, 30) : clamp(cell, 20, 28);
   const wide = squares ? tall : cell;
   const longest = Math.max(...columns.map((text) => text.length), 1);
-  const turned = longest * LETTER > wide - 4, head = turned ? Math.min(longest, NAME) * LETTER * 0.87 + 14 : 20;
+  const turned = longest * LETTER > wide - 4, head = turned ? Math.min(longest, name) * LETTER * 0.87 + 14 : 20;
   const bottom = title + tall * rows.length, H = bottom + head + (panel.column_label ? 20 : 4);
   const svg = boxed(W, H, HELP, panel.title || value);
+  if (W > room) svg.classList.add("wide");
   if (panel.title) svg.append(draw("text", { class: "title", x: 4, y: 14 }, cut(panel.title, Math.floor(W / LETTER))));
   const targets = [], digits = reach < 0.1 ? 3 : 2;
   rows.forEach((row, i) => {
-    svg.append(draw("text", { x: left - 6, y: title + tall * (i + 0.5) + 4, "text-anchor": "end" }, cut(row, NAME)));
+    svg.append(draw("text", { x: left - 6, y: title + tall * (i + 0.5) + 4, "text-anchor": "end" }, cut(row, name)));
     columns.forEach((column, j) => {
       const v = off.has(j) ? null : panel.values[i][j], x = left + wide * j, y = title + tall * i;
       const part = v === null ? 0 : clamp(Math.abs(v) / reach, 0, 1);
@@ -307,7 +310,7 @@ function drawHeat(panel, W, value) {
   columns.forEach((column, j) => {
     const x = left + wide * (j + 0.5);
     const turn = turned ? { transform: `translate(${x + 4} ${bottom + 8}) rotate(-60)`, "text-anchor": "end" } : { x, y: bottom + 15, "text-anchor": "middle" };
-    svg.append(draw("text", { ...turn, class: off.has(j) ? "off" : null }, cut(column, NAME)));
+    svg.append(draw("text", { ...turn, class: off.has(j) ? "off" : null }, cut(column, name)));
   });
   if (panel.column_label) svg.append(draw("text", { x: left + (wide * columns.length) / 2, y: H - 4, "text-anchor": "middle" }, cut(panel.column_label, Math.floor(W / LETTER))));
   if (panel.row_label) svg.append(draw("text", { transform: `translate(12 ${(title + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(panel.row_label, Math.max(6, Math.floor((bottom - title) / LETTER)))));

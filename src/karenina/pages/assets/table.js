@@ -6,7 +6,7 @@ const ROWS = 12;
 function columnsOf() {
   const { models, scores } = DATA, several = (name) => new Set(models[name]).size > 1;
   const own = [["model", models.label, true], ["run", models.run], ["data", models.data, several("data")], ["method", models.method], ["strength", models.strength], ["seed", models.seed], ["latents", models.latents], ["active_latents", models.informative, true]];
-  const first = [...new Set([DATA.axes.x, DATA.axes.y, ...DATA.checks, "reconstruction", "kl"])], rank = ({ name }) => (first.includes(name) ? first.indexOf(name) : first.length);
+  const first = [...new Set([DATA.axes.x, DATA.axes.y, ...DATA.checks, ...(DATA.checks.length ? [] : ["reconstruction", "kl"])])], rank = ({ name }) => (first.includes(name) ? first.indexOf(name) : first.length);
   const found = own.map(([name, values, shown]) => ({ name, values, shown: Boolean(shown), exact: true }));
   for (const { name, values } of [...scores].sort((a, b) => rank(a) - rank(b))) if (name !== "active_latents") found.push({ name, values, shown: first.includes(name) });
   for (const column of found) column.text = typeof column.values.find((v) => v !== null) === "string";
