@@ -104,7 +104,7 @@ function chart(box, spec) {
     if (!now || now === width) return;
     width = now;
     const heat = spec.kind === "heat";
-    const natural = heat ? Math.max(...spec.panels.map(heatWidth)) : NARROW, count = spec.panels.length;
+    const natural = heat ? Math.max(...spec.panels.map(heatWidth)) : Math.max(NARROW, ...spec.panels.map(({ ticks: names = [] }) => 22 * names.length)), count = spec.panels.length;
     const fit = clamp(Math.floor((width + 16) / (natural + 16)), 1, count);
     const columns = Math.ceil(count / Math.ceil(count / fit));
     const whole = Math.floor((width - 16 * (columns - 1)) / columns);

@@ -126,7 +126,7 @@ def colour(i: int) -> str:
 def draw(chart: Chart) -> Figure:
     """The chart for print: at most a page wide unless a matrix needs more, one size of letters."""
     heat = chart.kind == "heat"
-    sizes = [_heat_size(panel) if isinstance(panel, Heat) else (2.35, 1.9) for panel in chart.panels]
+    sizes = [_heat_size(panel) if isinstance(panel, Heat) else _panel_size(panel) for panel in chart.panels]
     width, height = (max(side) for side in zip(*sizes))
     columns = max(1, min(len(sizes), int((PAGE + 0.2) // width)))
     lines = -(-len(sizes) // columns)
@@ -217,6 +217,13 @@ def _apart(panel: Panel) -> tuple[NDArray[np.float64], float]:
     """How far series stand from their place, and how wide a bar may be."""
     count = len(panel.series)
     return 0.8 * (np.arange(count) + 0.5) / count - 0.4, 0.74 / count
+
+
+def _panel_size(panel: Panel) -> tuple[float, float]:
+    """Wider with many ticks, taller with long ones."""
+    longest = max(map(len, panel.ticks), default=0)
+    turned = sum(len(text) + 1 for text in panel.ticks) > 26
+    return min(PAGE, max(2.35, 0.24 * len(panel.ticks))), 1.9 + (0.03 * longest if turned else 0.0)
 
 
 def _heat_size(panel: Heat) -> tuple[float, float]:
