@@ -39,7 +39,7 @@ def rank(
             autocompletion=lambda incomplete: [name for name in _BY if name.startswith(incomplete)],
         ),
     ] = "udr",
-    rows: Annotated[int, typer.Option(min=10, help="Images that every run encodes.")] = 5_000,
+    rows: Annotated[int, typer.Option(min=10, help="Images that every run encodes.")] = 10_000,
     kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = ACTIVE_KL,
     seed: Annotated[int, typer.Option(help="Decides which images.")] = 0,
     as_json: Json = False,

@@ -90,7 +90,7 @@ def rank(
     runs: "str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]]",
     by: str = "udr",
     *,
-    rows: int = 5_000,
+    rows: int = 10_000,
     seed: int = 0,
     kl_threshold: float = ACTIVE_KL,
     data: Data | None = None,
@@ -278,4 +278,4 @@ def plot_pairs(ranking: RunRanking, path: str | os.PathLike[str]) -> None:
         axis.set_ylabel(f"latent of {Path(first).name}", fontsize=8)
         figure.colorbar(shown, ax=axis, shrink=0.8)
     with atomic(path) as part:
-        figure.savefig(part)
+        figure.savefig(part, dpi=200, bbox_inches="tight")
