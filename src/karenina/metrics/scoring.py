@@ -16,6 +16,8 @@ from karenina.metrics._sampling import Simulator
 from karenina.metrics.registry import METRICS, PROTOCOLS, find, names
 from karenina.metrics.table import Row, Table
 
+ALL = "all"
+
 
 def select(metrics: Iterable[str] | str | None, protocol: str | None) -> dict[str, Mapping[str, Any]]:
     """The names of the metrics to compute, each with its settings under the protocol."""
@@ -24,8 +26,10 @@ def select(metrics: Iterable[str] | str | None, protocol: str | None) -> dict[st
     settings = {name: metric.settings(protocol) for name, metric in METRICS.items()}
     available = {name: values for name, values in settings.items() if values is not None}
     if metrics is None:
-        return available
+        return {name: values for name, values in available.items() if not METRICS[name].on_request}
     asked = [metrics] if isinstance(metrics, str) else list(metrics)
+    if asked == [ALL]:
+        return available
     if not asked:
         raise ValueError(f"no metric asked for; there are {', '.join(names())}")
     chosen = {}
@@ -56,7 +60,8 @@ def score(
     ----------
     codes : (n, d)
     factors : (n, k)
-    metrics : names from `METRICS` or of plug-ins; None: all of `METRICS`
+    metrics : names from `METRICS` or of plug-ins
+        None: all of `METRICS` but those on request (infomec, dci_es, mcc, mcc_rank, r2_affine); "all": these, too.
     protocol : {None, "locatello", "carbonneau"}
         Our defaults, which are the papers' definitions with the released bugs repaired, or published parameters;
         docs/metrics.md lists every difference.
