@@ -10,14 +10,14 @@ FACTORS = planted.labels(2000, (4, 5, 6))
 NAMES = [name for name, metric in METRICS.items() if not metric.codes_only]
 SMALLER = {"dci_forest": {"model": Trees("forest", depths=(4, 8), folds=3)}, "dci_lasso": {"model": Lasso(folds=3)}}
 # Below 1 by definition: what a code has besides its factor's entropy, and linear SVMs on one code of several classes.
-NOT_ONE = {"jemmig": 0.55, "sap": 0.35, "explicitness": 0.95}
+NOT_ONE = {"jemmig": 0.55, "sap": 0.35, "explicitness": 0.95, "dci_es": 0.9}
 # Scores of noise that are not near 0: chance, and metrics that compare a code with its own best factor.
 NOISE = {"z_diff": 0.5, "z_min_variance": 0.5, "z_max_variance": 0.5, "explicitness": 0.6, "irs": 0.5} | dict.fromkeys(
-    ("modularity", "modularity_weighted", "dci_lasso", "dci_aligned"), 1.0
+    ("modularity", "modularity_weighted", "dci_lasso", "dci_aligned", "infomec", "dci_es"), 1.0
 )
 # Scores that fall when every factor has two codes, and when no code stands for a factor.
 COMPACT = {"mig", "sap", "jemmig"}
-BLIND_TO_ROTATION = {"explicitness", "dci_aligned", "z_diff", "z_min_variance", "z_max_variance"}
+BLIND_TO_ROTATION = {"explicitness", "dci_aligned", "z_diff", "z_min_variance", "z_max_variance", "dci_es", "r2_affine"}
 
 
 def value(name, codes, factors=FACTORS):

@@ -279,7 +279,14 @@ EXPERIMENTS: dict[str, Experiment] = {
             "outlier", "", "A wild entry in each code", "ranges away", (1, 10, 1000), _outlier, _always_perfect, 1
         ),
         Experiment(
-            "one_outlier", "", "One wild entry in one code", "ranges away", (1, 10, 1000), _one_outlier, _always_perfect, 1
+            "one_outlier",
+            "",
+            "A wild entry in one code",
+            "ranges away",
+            (1, 10, 1000),
+            _one_outlier,
+            _always_perfect,
+            1,
         ),
         Experiment(
             "noise_codes",

@@ -193,7 +193,7 @@ def read(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Audit:
     for where, other in zip(more, others):
         different = [key for key in ("seeds", "rows", "tree_rows") if other.about[key] != first.about[key]]
         if different:
-            raise ValueError(f"{where} holds an audit of other {', '.join(different)} than {path}: they cannot be joined")
+            raise ValueError(f"{where} holds an audit of other {', '.join(different)} than {path}: they do not join")
         first = _joined(first, other)
     return first
 

@@ -12,7 +12,10 @@ from karenina.cli._common import DataDir, OwnData, console
 def rank(
     runs: Annotated[list[Path], typer.Argument(help="Run directories, all of one data set.")],
     by: Annotated[
-        str, typer.Option(help="udr, udr-spearman, udr-a2a, udr-spearman-a2a, dynamics, orthogonality, elbo, ...")
+        str,
+        typer.Option(
+            help="udr, udr-spearman, udr-a2a, udr-spearman-a2a, dynamics, centrality, pipe, orthogonality, elbo, ..."
+        ),
     ] = "udr",
     rows: Annotated[int, typer.Option(min=10, help="Images that every run encodes.")] = 5_000,
     kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = ACTIVE_KL,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -233,7 +234,7 @@ class Probes:
             read = np.linalg.solve(gram[:c, :c], with_y[:c])
             weights.append(np.vstack([read, y.mean(axis=0) - mean[:c] @ read]))
         ends = np.cumsum([0, *(part.shape[1] for part in numbers)])
-        return cls(frequency, phase, weights, [slice(a, b) for a, b in zip(ends, ends[1:])])
+        return cls(frequency, phase, weights, [slice(a, b) for a, b in pairwise(ends.tolist())])
 
     def losses(self, z: Floats, targets: list[_Target]) -> Floats:
         """(capacities, k) on held rows z."""

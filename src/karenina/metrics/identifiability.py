@@ -1,4 +1,4 @@
-"""Scores of the identifiability literature: how nearly the codes are the factors, up to order, scale or a linear map."""
+"""Scores of the identifiability literature: how nearly codes are the factors, up to order, scale or a linear map."""
 
 from typing import Literal, get_args
 

@@ -151,7 +151,9 @@ def _nmi(inputs: Inputs, labels: Ints, quantised: Bools, neighbours: int, seed: 
         from karenina.numerics.class_neighbours import class_information
 
         mi[:, measured] = class_information(inputs.codes[:, measured], labels, neighbours, seed)
-    return mi / np.where(entropy > 0, entropy, 1.0)[:, None]  # a continuous factor may fall into one bin but for outliers
+    return (
+        mi / np.where(entropy > 0, entropy, 1.0)[:, None]
+    )  # a continuous factor may fall into one bin but for outliers
 
 
 def _entropy(count: Ints, n: int) -> float:
@@ -160,7 +162,7 @@ def _entropy(count: Ints, n: int) -> float:
 
 
 def _preference(rows: Floats) -> Floats:
-    """Of each row the largest entry over the sum, scaled so that equal entries give 0; an only entry above 0 gives 1."""
+    """Of each row the largest entry over the sum, scaled so that equal entries give 0; an only entry gives 1."""
     total = rows.sum(axis=1)
     if rows.shape[1] == 1:
         return (total > 0).astype(np.float64)

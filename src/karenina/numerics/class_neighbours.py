@@ -23,7 +23,6 @@ def _information(x: Floats, order: Ints, labels: Ints, neighbours: int, psi: Flo
     found = np.zeros(len(labels))
     n = len(x)
     kept, member, place = np.empty(n), np.empty(n), np.empty(n, np.int64)
-    own = np.empty(n, np.int64)
     for j in range(len(labels)):
         classes = labels[j].max() + 1
         size = np.zeros(classes, np.int64)
