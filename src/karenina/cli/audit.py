@@ -13,7 +13,7 @@ from karenina.cli._common import console
 
 def audit(
     metrics: Annotated[
-        list[str] | None, typer.Argument(help="Names of metrics; all but those with trees if none is given.")
+        list[str] | None, typer.Argument(help="Names of metrics, or all; by default those of `score` without trees.")
     ] = None,
     mine: Annotated[
         list[str] | None,

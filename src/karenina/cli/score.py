@@ -18,7 +18,9 @@ def score(
             "the same rows: is the first better?"
         ),
     ],
-    metrics: Annotated[str | None, typer.Option(help="Names with commas between; default all.")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="Names with commas between; all; default all but those on request.")
+    ] = None,
     protocol: Annotated[str | None, typer.Option(help="locatello or carbonneau; default our own.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Half-samples for the standard deviation.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the metrics that draw samples.")] = 0,
