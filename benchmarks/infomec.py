@@ -3,8 +3,8 @@
     python benchmarks/infomec.py [--quick]
 
 One thread. Direct: mutual_info_classif of every factor and code, LogisticRegression of every factor, as Hsu et al.
-(2023) released them. The first call of ours, which compiles, is not timed. First cases of different kinds at 10,000 rows
-(2,000 with --quick), then twenty random ones.
+(2023) released them. The first call of ours, which compiles, is not timed. First cases of different kinds at 10,000
+rows (2,000 with --quick), then twenty random ones.
 """
 
 import argparse

@@ -19,6 +19,9 @@ NOISE = {"z_diff": 0.5, "z_min_variance": 0.5, "z_max_variance": 0.5, "explicitn
 COMPACT = {"mig", "sap", "jemmig"}
 BLIND_TO_ROTATION = {"explicitness", "dci_aligned", "z_diff", "z_min_variance", "z_max_variance", "dci_es", "r2_affine"}
 
+# The rotation is a small one, and |correlations| fall with its square.
+LOST = {"mcc": 0.03, "mcc_rank": 0.03}
+
 
 def value(name, codes, factors=FACTORS):
     settings = METRICS[name].ours | SMALLER.get(name, {})
@@ -36,7 +39,7 @@ def test_planted(name):
     lost = perfect - value(name, planted.duplicated(FACTORS))
     assert lost > 0.25 if name in COMPACT else abs(lost) < 0.05
     lost = perfect - value(name, planted.rotated(FACTORS))
-    assert abs(lost) < 0.06 if name in BLIND_TO_ROTATION else lost > 0.08
+    assert abs(lost) < 0.06 if name in BLIND_TO_ROTATION else lost > LOST.get(name, 0.08)
 
 
 @pytest.mark.parametrize("part", ["completeness", "informativeness"])
