@@ -16,7 +16,7 @@ def audit(
         list[str] | None,
         typer.Argument(
             metavar="METRIC",
-            help="Names of metrics; all but those with trees if none is given: {metrics}.",
+            help="Names of metrics, or all; if none is given, those of `score` without trees: {metrics}.",
             autocompletion=completing("metrics"),
         ),
     ] = None,

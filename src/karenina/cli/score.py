@@ -35,7 +35,7 @@ def score(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Names with commas between; default all: {metrics}.",
+            help="Names with commas between, or all; default all but those on request: {metrics}.",
             autocompletion=completing("metrics"),
         ),
     ] = None,

@@ -1,4 +1,5 @@
-"""What papers measured beside metrics: regression with an error for each factor, zero-shot inference, wrong labels."""
+"""What papers measured beside metrics: regression with an error for each factor, zero-shot inference, wrong labels,
+shifts, reasoning."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -24,6 +25,8 @@ REGRESSION = "regression"
 NOISED = ("z_diff", "z_min_variance", "mig")
 NOISE_REGIMES = (0, 1, 2, 3)
 MODELS = ("lasso", "forest")
+# Matrices after which abstract reasoning is measured; 64,000 take some minutes.
+REASONING = (1_000, 4_000, 16_000, 64_000)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +135,55 @@ def label_noise(measured: Measured) -> list[Row]:
     return rows
 
 
+def shift(measured: Measured) -> list[Row]:
+    """Prediction on combinations of two factors that the predictors did not see: a corner, and off a correlation.
+
+    Dittadi et al. (2021) and Traeuble et al. (2021).
+    """
+    from karenina.tasks import shift as task
+
+    rows: list[Row] = []
+    for kind in ("corner", "correlated"):
+        found = task(measured.codes, measured.factors, kind=kind, continuous=measured.continuous, seed=measured.seed)
+        for model, seen, unseen in zip(found.models, found.seen, found.unseen):
+            for where, each in (("seen", seen), ("unseen", unseen)):
+                values = [("", float(np.nanmean(each))), *zip(measured.data.factor_names, each)]
+                name = f"shift_{kind}_{model}_{where}"
+                rows += [(name, "task", "generalisation", of, float(value), float("nan")) for of, value in values]
+    return rows
+
+
+def reasoning(measured: Measured) -> list[Row]:
+    """Accuracy of abstract reasoning from codes after so many matrices. van Steenkiste et al. (2019).
+
+    Matrices are of factor values, so the data must be a grid of factors, and not draw anything else.
+    """
+    from karenina.data import FactorGrid
+    from karenina.tasks import MOST_VALUES, reasoning_matrices
+    from karenina.training.reasoning import learn_matrices
+
+    grid = measured.data.factors
+    if not isinstance(grid, FactorGrid) or measured.data.stochastic:
+        raise ValueError(f"reasoning needs data on a grid of factors, and {measured.data.name} is not")
+    most = MOST_VALUES.get(split_name(measured.data.name)[0])
+
+    def encode(values: NDArray[np.int64]) -> NDArray[np.float32]:
+        parts = np.array_split(values, max(1, len(values) // 2000))  # not all images at once
+        return np.concatenate([measured.run.encode(measured.data.at(grid.index(part)))[0] for part in parts])
+
+    def draw(n: int, seed: int) -> Any:
+        found = reasoning_matrices(grid.sizes, n, most_values=most, seed=seed)
+        return *found.codes(encode), found.position
+
+    found = learn_matrices(draw, samples=REASONING, seed=measured.seed)
+    nan = float("nan")
+    return [(name, "task", "usefulness", "", value, nan) for name, value in found.summary().items()]
+
+
 MORE: dict[str, Callable[[Measured], list[Row]]] = {
     "regression": regression,
     "zero_shot": zero_shot,
     "label_noise": label_noise,
+    "shift": shift,
+    "reasoning": reasoning,
 }

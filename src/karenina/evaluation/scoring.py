@@ -82,7 +82,7 @@ def evaluate(
     tasks : bool
         Also downstream prediction and fairness, about a minute per run, and zero-shot inference of data with a gap.
     also : names
-        Of "regression", "zero_shot" and "label_noise": see `karenina.evaluation.more`.
+        Of "regression", "zero_shot", "label_noise", "shift" and "reasoning": see `karenina.evaluation.more`.
 
     Returns
     -------

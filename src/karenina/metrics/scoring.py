@@ -21,6 +21,8 @@ from karenina.numerics.labels import column_names
 # Names of metrics, functions of (codes, factors), or a mixture; None for all of ours.
 Wanted = str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None
 
+ALL = "all"
+
 
 def own_metrics(metrics: Wanted) -> dict[str, Metric]:
     """The functions among the metrics asked for, by name; those that are ours are known by name already."""
@@ -55,10 +57,12 @@ def select(metrics: Wanted, protocol: str | None) -> dict[str, Mapping[str, Any]
     settings = {name: metric.settings(protocol) for name, metric in METRICS.items()}
     available = {name: values for name, values in settings.items() if values is not None}
     if metrics is None:
-        return available
+        return {name: values for name, values in available.items() if not METRICS[name].on_request}
     own = own_metrics(metrics)
     wanted = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
     asked = [item if isinstance(item, str) else _ours(item) or _name(item) for item in wanted]
+    if asked == [ALL]:
+        return available
     if not asked:
         raise ValueError(f"no metric asked for; there are {', '.join(names())}")
     chosen: dict[str, Mapping[str, Any]] = {}
@@ -91,7 +95,8 @@ def score(
         An array, a tensor or a data frame, whose names of columns are kept.
     factors : (n, k)
         Likewise. Text, categories and booleans are categorical factors.
-    metrics : names from `METRICS` or of plug-ins, and functions of your own; None: all of `METRICS`
+    metrics : names from `METRICS` or of plug-ins, and functions of your own
+        None: all of `METRICS` but those on request (infomec, dci_es, mcc, mcc_rank, r2_affine); "all": these, too.
         A function takes codes (n, d) and factors (n, k), and `seed` if it likes, and gives a number.
     protocol : {None, "locatello", "carbonneau"}
         Our defaults, which are the papers' definitions with the released bugs repaired, or published parameters;
