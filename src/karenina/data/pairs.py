@@ -49,7 +49,9 @@ class Pairs:
                 "give pairs_csv= or frames=true"
             )
         if factors < 2 or (k != "random" and not 1 <= int(k) < factors):
-            raise ValueError(f"pairs of {data.name} differ in 1 to {factors - 1} of its {factors} factors, not in k={k}")
+            raise ValueError(
+                f"pairs of {data.name} differ in 1 to {factors - 1} of its {factors} factors, not in k={k}"
+            )
 
     @property
     def numbered(self) -> bool:

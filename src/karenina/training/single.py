@@ -21,9 +21,10 @@ from karenina.models import fast
 from karenina.models.objectives import Objective
 from karenina.training.checkpoint import BadFile, load_checkpoint, save_checkpoint
 from karenina.training.config import Config, make_config, number, shown
+from karenina.training.feeds import Labels, pairs_of
 from karenina.training.learners import Learner, VAELearner, make_learner, network_of
 from karenina.training.loop import Progress, State, TrainingDiverged, fit, to_tensor
-from karenina.training.methods import Method, find
+from karenina.training.methods import Method, find_for
 from karenina.training.run import (
     Run,
     check_images,
@@ -66,8 +67,8 @@ def train(
     Parameters
     ----------
     data : a data set, its name or path, or images (n, c, h, w), uint8 or floats in [0, 1]
-    method : vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, dip_vae_ii, infogan, pca
-        Or an objective or a method of your own (see karenina.training.methods).
+    method : vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, dip_vae_ii, infogan, pca, qlae, hfs
+        From pairs of images (docs/weak_supervision.md) ada_gvae, ada_mlvae. Or an objective or a method of your own (see karenina.training.methods).
     seed : int
     steps : int
         Updates, each from `batch` images drawn with replacement (pca: from as many images, at most 10,000).
@@ -96,6 +97,8 @@ def train(
         Let torch.compile fuse the network's layers. Starting takes a minute and a C++ compiler; no gain on a CPU.
     progress : called with a Progress about 200 times or more
     **parameters : the method's, such as beta=4
+        Any method with an objective also learns from labels: supervised=100 images, with supervised_loss and
+        supervised_weight (docs/weak_supervision.md).
 
     Returns
     -------
@@ -124,7 +127,7 @@ def train(
         "precision": precision,
     }
     config = make_config(data, method, parameters, settings)
-    described = find(method)[1]
+    described = find_for(method, parameters)
     if number("checkpoint_seconds", checkpoint_seconds) < 0:
         raise ValueError(f"checkpoint_seconds must not be negative, got {checkpoint_seconds}")
     fast.keep_memory()
@@ -173,7 +176,7 @@ def train_config(
                 learner.decode = torch.compile(learner.decode)  # type: ignore[method-assign]
             save = _saver(path, config, learner, state, checkpoint_seconds)
             try:
-                fit(learner, data, config, state, device, save, progress)
+                fit(learner, data, config, state, device, save, progress, pairs_of(data, config, method))
             except TrainingDiverged as error:
                 if path is not None:
                     write_about(path, config, "failed", str(error))
@@ -219,7 +222,10 @@ def _drop_checkpoints(path: Path) -> None:
 
 def _start(data: DataSet, config: Config, method: Method, device: torch.device) -> tuple[Learner, State]:
     state = State(np.random.default_rng(config.seed), torch.Generator(device).manual_seed(config.seed))
-    return make_learner(config, method, size_of(data), state.noise, device), state
+    learner = make_learner(config, method, size_of(data), state.noise, device)
+    if isinstance(learner, VAELearner):
+        learner.labels = Labels.of(data, config, device)
+    return learner, state
 
 
 def _saver(path: Path | None, config: Config, learner: Learner, state: State, seconds: float) -> Callable[[], None]:
