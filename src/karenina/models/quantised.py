@@ -63,8 +63,8 @@ def qlae(batch: Batch, *, quantisation: float = 0.01, commitment: float = 0.01) 
     """Hsu et al. (2023), equation 3: the codebook moves to the codes (quantisation) and they to it (commitment).
 
     `batch.mean` are the codes before rounding, `batch.z` after it. The paper's weights are for a likelihood that is
-    averaged over pixels; ours is a sum over 64x64 pixels, or as much (`reconstruction_weight`), so they are multiplied by
-    as many.
+    averaged over pixels; ours is a sum over 64x64 pixels, or as much (`reconstruction_weight`), so they are multiplied
+    by as many.
     """
     rounded = batch.beside["codebook"](batch.mean)
     scale = _PIXELS * batch.x.shape[1]

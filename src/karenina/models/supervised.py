@@ -47,7 +47,8 @@ def supervised(objective: Objective) -> Objective:
     """
 
     def with_labels(batch: Batch, **parameters: Any) -> Terms:
-        assert batch.labelled is not None and batch.labels is not None
+        assert batch.labelled is not None
+        assert batch.labels is not None
         loss, weight = (parameters.pop(name) for name in ARGUMENTS)
         found = LOSSES[loss](batch.labelled, batch.labels)
         return {**objective(batch, **parameters), "supervised": weight * found}

@@ -25,7 +25,7 @@ def hfs(batch: Batch, *, gamma: float = 100.0, beta: float = 1.0, scale: float =
 
 
 def support_distance(codes: Tensor, combinations: int | None = None) -> Tensor:
-    """Sum over pairs of latents of the squared Hausdorff distance from the product of their supports to their joint one.
+    """Sum over pairs of latents of the squared Hausdorff distance of the product of their supports from the joint one.
 
     codes: (n, latents). A combination takes the one latent of one image and the other of another; its distance is that
     to the nearest image, and of all combinations (n^2, or the given number) the farthest counts.

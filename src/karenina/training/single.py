@@ -68,7 +68,8 @@ def train(
     ----------
     data : a data set, its name or path, or images (n, c, h, w), uint8 or floats in [0, 1]
     method : vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, dip_vae_ii, infogan, pca, qlae, hfs
-        From pairs of images (docs/weak_supervision.md) ada_gvae, ada_mlvae. Or an objective or a method of your own (see karenina.training.methods).
+        From pairs of images ada_gvae, ada_mlvae (docs/weak_supervision.md). Or an objective or a method of your own
+        (see karenina.training.methods).
     seed : int
     steps : int
         Updates, each from `batch` images drawn with replacement (pca: from as many images, at most 10,000).
