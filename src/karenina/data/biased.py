@@ -58,7 +58,7 @@ class Bias:
         return weights
 
     def draw(self, n: int, rng: np.random.Generator, propose: Callable[[NDArray[np.int64]], NDArray[Any]]) -> Any:
-        """n rows. propose: for the numbers of some, uniform rows, of which each is taken with its weight or drawn anew."""
+        """n rows. propose: for the numbers of some, uniform rows; each is taken with its weight or drawn anew."""
         rows = propose(np.arange(n))
         left = np.flatnonzero(rng.random(n) >= self.weights(rows))
         for _ in range(_MOST_ROUNDS):

@@ -78,8 +78,7 @@ def qlae(batch: Batch, *, quantisation: float = 0.01, commitment: float = 0.01) 
 def entropy_per_latent(codes: Tensor) -> Tensor:
     """Entropy in nats of the values that each latent takes in a batch: (n, latents) -> (latents,).
 
-    A posterior without spread has no finite KL from a Gaussian. Its KL from the distribution of all its codes is this
-    entropy, the information that the latent has of the image: 0 for a latent that always takes the same value.
+    What stands for the KL: see karenina.numerics.gaussian.entropy_per_latent.
 
     >>> entropy_per_latent(torch.tensor([[0.0, 1.0], [0.5, 1.0]])).tolist()
     [0.6931471824645996, 0.0]

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina._files import atomic
-from karenina.numerics.gaussian import kl_per_latent
 
 if TYPE_CHECKING:
     from karenina.training.run import Run
@@ -89,7 +88,7 @@ def traverse(
     mean, logvar = run.encode(images)
     if not 0 <= around < len(mean):
         raise ValueError(f"around = {around}, but there are {len(mean)} images")
-    kl = kl_per_latent(mean, logvar)
+    kl = run.kl_of(mean, logvar)
     order = np.argsort(-kl, kind="stable")
     end = prior_span(run, deviations)
     low, high = (-end, end) if span == "prior" else np.quantile(mean, [0.01, 0.99], axis=0)[:, order]
