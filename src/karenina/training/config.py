@@ -162,6 +162,8 @@ def _check_parameters(method: str, described: Method, given: Mapping[str, Any], 
         if value in choices and not isinstance(value, bool):
             values[name] = choices[choices.index(value)]
             continue
+        if choices and not isinstance(default, str):
+            continue  # said below
         if isinstance(default, str):
             if not isinstance(value, str):
                 raise ValueError(f"{method}: {name} should be text such as {default!r}, got {shown(value)}")
