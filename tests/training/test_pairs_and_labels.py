@@ -149,7 +149,7 @@ def test_labels_are_a_few_images_of_the_data_set():
     assert (data.images(factors) == images).all()
     seen = torch.cat([labels.at(step)[1] for step in range(40)])
     assert {tuple(row) for row in seen.tolist()} == {tuple(row) for row in scaled(data, factors).tolist()}
-    assert (0 <= seen.min()) & (seen.max() <= 1)
+    assert (seen.min() >= 0) & (seen.max() <= 1)
     assert torch.equal(labels.at(3)[0], labels.at(3)[0])
 
 

@@ -11,7 +11,7 @@ from karenina.cli._common import DATA_HELP, DataDir
 
 def train(
     data: Annotated[str, typer.Argument(help=DATA_HELP)],
-    method: Annotated[str, typer.Argument(help="vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, ...")],
+    method: Annotated[str, typer.Argument(help="vae, beta_vae, factor_vae, beta_tcvae, ada_gvae, qlae, hfs, ...")],
     out: Annotated[str, typer.Option(metavar="DIR", help="Directory of the run; the same command again resumes it.")],
     seed: Annotated[int, typer.Option(help="Decides everything that is left to chance.")] = 0,
     seeds: Annotated[

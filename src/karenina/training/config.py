@@ -176,7 +176,7 @@ def _check_parameters(method: str, described: Method, given: Mapping[str, Any], 
         elif not _plain(value):
             raise ValueError(f"{method}: {name} must be a number, text or true or false, got {shown(value)}")
     for name, known_values in described.choices.items():
-        if values[name] not in known_values:
+        if values[name] not in known_values or isinstance(values[name], bool):
             raise ValueError(f"{method}: {name} is {' or '.join(map(str, known_values))}, got {shown(values[name])}")
     return values
 
