@@ -81,8 +81,8 @@ def _labels(rows: Rows, sets: list[str]) -> str:
         "## A hundred labels: in training, or only for choosing",
         "",
         "Locatello et al. (2020): the same 100 labelled images either add a term to the β-VAE's objective (β = 4,",
-        "cross-entropy), or choose, by MIG on them, one of all β-VAEs of the first table (strengths and seeds). Each of the",
-        "ten sets of labels gives one model of either kind.",
+        "cross-entropy), or choose, by MIG on them, one of all β-VAEs of the first table (strengths, seeds). Each of",
+        "the ten sets of labels gives one model of either kind.",
         "",
         "| data | score | in training | only for choosing | difference | interval | in training is better |",
         "|---|---|---|---|---|---|---|",
@@ -121,8 +121,8 @@ def _correlated(rows: Rows, sets: list[str]) -> str:
     lines = [
         "## HFS under correlated factors",
         "",
-        "Träuble et al. (2021), Roth et al. (2023): x and y drawn together in training (σ = 0.1), scores on uniform factors.",
-        "Both with β = 4, HFS with the penalty on supports besides (γ).",
+        "Träuble et al. (2021), Roth et al. (2023): x and y drawn together in training (σ = 0.1), scores on uniform",
+        "factors. Both with β = 4, HFS with the penalty on supports besides (γ).",
         "",
         *_comparison(rows, sets, "correlated_hfs", "correlated_beta_vae", ("MIG", "DCI")),
     ]
