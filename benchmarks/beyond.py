@@ -52,8 +52,10 @@ class Part:
         settings = {**SETS[base], **self.fixed}
         if self.latents is not None:
             settings["latents"] = self.latents
-        folder = out / base.replace(":", "-") / self.name
-        return train_many(load(self.data), self.method, self.grid, SEEDS, out=folder, **settings)
+        return train_many(load(self.data), self.method, self.grid, SEEDS, out=self.folder(out), **settings)
+
+    def folder(self, out: Path) -> Path:
+        return out / load(self.data).whole.name.replace(":", "-") / self.name
 
 
 def parts() -> Iterator[Part]:
@@ -94,32 +96,36 @@ def choosing_scores(run: Run, data: DataSet) -> list[float]:
     return found
 
 
-def collect(out: Path, *, train: bool) -> list[dict[str, Any]]:
-    """A row for each model of the parts that are trained; scores are kept beside the models."""
-    rows = []
+def work(out: Path) -> None:
+    """Train and score all parts; what is there already is left as it is."""
     for part in parts():
-        base = load(part.data).whole.name
-        if not train and not (out / base.replace(":", "-") / part.name / "done").exists():
-            continue
-        runs = part.train(out)
         data = load(part.data)
+        runs = part.train(out)
         for run in runs:
             assert run.path is not None
             file = run.path / "beyond.json"
             row = json.loads(file.read_text()) if file.exists() else {}
-            if row.get("metrics") != metrics() or "strength" not in row:
-                about = {"part": part.name, "data": base, "trained_on": part.data, "method": part.method}
-                strength = " ".join(f"{name} {run.config.parameters[name]:g}" for name in part.grid) or "-"
-                about |= {"strength": strength, "seed": run.config.seed, "steps": run.config.steps}
-                about |= {"metrics": metrics()}
-                row = {**about, "scores": scores_of(run, data)}
-                if part.name in ("beta_vae", "supervised"):
-                    row["mig_on_labels"] = choosing_scores(run, data)
-                file.write_text(json.dumps(row))
-            rows.append(row)
-        (out / base.replace(":", "-") / part.name / "done").touch()
-        print(part.name, base, len(runs), "models", flush=True)
-    return rows
+            if row.get("metrics") == metrics():
+                continue
+            strength = " ".join(f"{name} {run.config.parameters[name]:g}" for name in part.grid) or "-"
+            row = {"part": part.name, "data": data.whole.name, "trained_on": part.data, "method": part.method}
+            row |= {"strength": strength, "seed": run.config.seed, "steps": run.config.steps, "metrics": metrics()}
+            row["scores"] = scores_of(run, data)
+            if part.name in ("beta_vae", "supervised"):
+                row["mig_on_labels"] = choosing_scores(run, data)
+            file.write_text(json.dumps(row))
+        (part.folder(out) / "done").touch()
+        print(part.name, data.whole.name, len(runs), "models", flush=True)
+
+
+def collected(out: Path) -> list[dict[str, Any]]:
+    """The rows of all parts that are complete, in the order of the parts."""
+    return [
+        json.loads(file.read_text())
+        for part in parts()
+        if (part.folder(out) / "done").exists()
+        for file in sorted(part.folder(out).glob("*/beyond.json"))
+    ]
 
 
 def main() -> None:
@@ -129,10 +135,12 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.out is not None:
-        rows = collect(arguments.out, train=not arguments.write)
         if arguments.write:
+            rows = compact(collected(arguments.out))
             RESULTS.parent.mkdir(exist_ok=True)
-            RESULTS.write_text(json.dumps(compact(rows), indent=None, separators=(",", ":")).replace("},{", "},\n{"))
+            RESULTS.write_text(json.dumps(rows, separators=(",", ":")).replace("},{", "},\n{") + "\n")
+        else:
+            work(arguments.out)
     if arguments.write:
         from beyond_page import write
 

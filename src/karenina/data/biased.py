@@ -43,7 +43,7 @@ class Bias:
     def weights(self, rows: NDArray[Any]) -> Floats:
         """In [0, 1], for rows (n, k).
 
-        Träuble et al. (2021), section 3: p(c1, c2) ~ exp(-(c1 - c2)^2 / 2 sigma^2), with factors scaled to [0, 1].
+        Träuble et al. (2021): p(c1, c2) ~ exp(-(c1 - c2)^2 / 2 sigma^2), with factors scaled to [0, 1].
         """
         weights = np.ones(len(rows))
         if self.pairs:

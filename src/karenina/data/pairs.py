@@ -1,6 +1,6 @@
 """Pairs of images that share most of their factors, from any data set, or from the user's own pairs.
 
-Locatello et al. (2020), "Weakly-supervised disentanglement without compromises", section 5: the first image is drawn at
+Locatello et al. (2020), "Weakly-supervised disentanglement without compromises": the first image is drawn at
 random; in the second, k of its factors are drawn again and the others stay.
 """
 

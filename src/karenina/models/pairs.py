@@ -38,7 +38,7 @@ def distances(mean: Tensor, logvar: Tensor) -> Tensor:
 def shared_latents(delta: Tensor, changed: Tensor | None, known: str) -> Tensor:
     """Which latents a pair shares, (..., n, latents) bool.
 
-    known "nothing": those with delta_j < tau = (max_j delta_j + min_j delta_j) / 2, Locatello et al. (2020), section 4.
+    known "nothing": those with delta_j < tau = (max_j delta_j + min_j delta_j) / 2, Locatello et al. (2020).
     known "k": all but the k of largest delta_j, where k is how many factors changed.
     known "shared": latent j stands for factor j; latents beyond the factors are shared.
     changed: (..., n, factors) bool, for the last two.

@@ -28,7 +28,7 @@ class Codebook(nn.Module):
         self.values = nn.Parameter(torch.linspace(-0.5, 0.5, values).repeat(latents, 1))
 
     def forward(self, codes: Tensor) -> Tensor:
-        """Hsu et al. (2023), equation 1. Gradients go to the values alone."""
+        """Hsu et al. (2023): the nearest of the latent's values. Gradients go to the values alone."""
         nearest = (codes.detach().unsqueeze(2) - self.values.detach()).abs().argmin(dim=2)
         return self.values.gather(1, nearest.T).T
 
@@ -60,7 +60,7 @@ def build(name: str, shape: Shape, latents: int, *, init: str = "torch") -> Auto
 
 
 def qlae(batch: Batch, *, quantisation: float = 0.01, commitment: float = 0.01) -> Terms:
-    """Hsu et al. (2023), equation 3: the codebook moves to the codes (quantisation) and they to it (commitment).
+    """Hsu et al. (2023): the codebook moves to the codes (quantisation) and they to it (commitment).
 
     `batch.mean` are the codes before rounding, `batch.z` after it. The paper's weights are for a likelihood that is
     averaged over pixels; ours is a sum over 64x64 pixels, or as much (`reconstruction_weight`), so they are multiplied

@@ -42,7 +42,7 @@ ARGUMENTS: dict[str, Any] = {"supervised_loss": "cross_entropy", "supervised_wei
 def supervised(objective: Objective) -> Objective:
     """The objective with a term for the images that have labels: their mean codes should be their factors.
 
-    Equation 3 of the paper: objective + gamma_sup R(codes, factors), with `supervised_weight` for gamma_sup and one of
+    As in the paper: objective + gamma_sup R(codes, factors), with `supervised_weight` for gamma_sup and one of
     LOSSES for R. The result has the arguments of the objective and these two.
     """
 
