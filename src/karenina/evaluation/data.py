@@ -56,5 +56,8 @@ def data_of(run: "Run", data: Data | None = None, data_dir: str | os.PathLike[st
 
 
 def inputs(data: DataSet, rows: int = 10_000, seed: int = 0) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """The images (rows, c, h, w) and factors (rows, k) on which runs of one data set are compared: the same for all."""
-    return data.sample(rows, np.random.default_rng([seed, 20_190_612]))
+    """The images (rows, c, h, w) and factors (rows, k) on which runs of one data set are compared: the same for all.
+
+    Factors are uniform, also where those of the training were not (karenina.data.biased; Träuble et al. 2021).
+    """
+    return data.whole.sample(rows, np.random.default_rng([seed, 20_190_612]))

@@ -17,7 +17,6 @@ from karenina.metrics import scoring
 from karenina.metrics.label_free import gaussian_total_correlation, gaussian_wasserstein_correlation, mutual_information
 from karenina.metrics.registry import METRICS
 from karenina.metrics.table import Row, Table
-from karenina.numerics.gaussian import kl_per_latent
 
 if TYPE_CHECKING:
     from karenina.data import DataSet
@@ -101,7 +100,7 @@ def evaluate(
         _no_labels(data, metrics, protocol, tasks, also)
     images, factors = inputs(data, rows, seed)
     mean, logvar = run.encode(images)
-    kl = kl_per_latent(mean, logvar)
+    kl = run.kl_of(mean, logvar)
     label_free = _label_free(run, images, mean, logvar, kl, seed)
     table = None
     if data.labelled and metrics != ():

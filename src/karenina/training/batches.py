@@ -53,6 +53,6 @@ class Batches:
     def _index(self, rng: np.random.Generator) -> NDArray[np.int64]:
         """The rows that `data.sample` would draw."""
         if isinstance(self.data, TableDataSet):
-            return rng.integers(0, len(self.data), self.batch)
+            return self.data.draw_index(self.batch, rng)
         assert isinstance(self.data.factors, FactorGrid)
         return self.data.factors.index_of_checked(self.data.factors.sample(self.batch, rng))

@@ -275,7 +275,7 @@ def _check_names(source: Source, plan: Plan) -> None:
     from karenina.models.initialisation import INITS
     from karenina.models.networks import NETWORKS
     from karenina.models.objectives import DECODERS
-    from karenina.training.methods import defaults, names
+    from karenina.training.methods import SUPERVISION, defaults, names
 
     for entry in plan.data:
         name = split_name(entry)[0]
@@ -284,7 +284,8 @@ def _check_names(source: Source, plan: Plan) -> None:
     for method, parameters in plan.methods:
         _one_of(source, "method", method, names(), "methods", method)
         for name, _ in parameters:
-            _one_of(source, f"parameter of {method}", name, defaults(method), "methods", method, name)
+            known = [*defaults(method), *(SUPERVISION if name in SUPERVISION else ())]
+            _one_of(source, f"parameter of {method}", name, known, "methods", method, name)
     for network in plan.network:
         _one_of(source, "network", network, ("auto", *NETWORKS), "network")
     _one_of(source, "decoder", plan.decoder, DECODERS, "decoder")

@@ -7,6 +7,7 @@
 from typing import Any
 
 from karenina._words import hint
+from karenina.studies.plan.later_presets import later
 from karenina.studies.plan.parsing import Source, from_values
 from karenina.studies.plan.plan import Plan
 
@@ -210,6 +211,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "evaluation": _MEASURED["eastwood2018"],
         },
     },
+    **later(_SMOKE, _LAPTOP, _PAPER),
 }
 
 
