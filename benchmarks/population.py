@@ -87,9 +87,9 @@ def together(data: DataSet, members: list[Member]) -> Step:
     noise = [torch.Generator().manual_seed(i) for i in range(len(members))]
     rngs = [np.random.default_rng(i) for i in range(len(members))]
     learner = PopulationLearner(members, len(data), noise, CPU)
-    batches = Batches(data, members[0].config.batch, CPU)
+    batches = Batches(data, members[0].config.batch, CPU, rngs)
     step = iter(range(10**9))
-    return lambda: learner.update(batches, rngs, next(step)) and None
+    return lambda: learner.update(batches, next(step)) and None
 
 
 def milliseconds(steps: dict[str, tuple[Step, int]], repeats: int, updates: int) -> dict[str, list[float]]:

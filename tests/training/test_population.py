@@ -308,23 +308,23 @@ def test_a_step_never_waits_for_the_device(monkeypatch):
     noise = [torch.Generator().manual_seed(i) for i in range(4)]
     rngs = [np.random.default_rng(i) for i in range(4)]
     learner = PopulationLearner(members, len(data), noise, torch.device("cpu"))
-    batches = Batches(data, 16, torch.device("cpu"))
-    learner.update(batches, rngs, 0)
+    batches = Batches(data, 16, torch.device("cpu"), rngs)
+    learner.update(batches, 0)
 
     def refuse(*args, **kwargs):
         raise AssertionError("a value was read in the middle of a step")
 
     for name in ("item", "tolist", "cpu", "numpy", "__float__", "__bool__", "__int__"):
         monkeypatch.setattr(Tensor, name, refuse)
-    learner.update(batches, rngs, 1)
+    learner.update(batches, 1)
 
 
 def test_batches_are_those_that_sample_would_draw():
     for name in ("blobs", "noisy_dsprites"):
         data = karenina.load(name)
-        batches = Batches(data, 5, torch.device("cpu"))
+        batches = Batches(data, 5, torch.device("cpu"), [np.random.default_rng(i) for i in range(3)])
         assert (batches.table is not None) == (name == "blobs")
-        drawn = batches.draw([np.random.default_rng(i) for i in range(3)])
+        drawn = batches.draw()
         for i, x in enumerate(drawn):
             expected = data.sample(5, np.random.default_rng(i))[0]
             np.testing.assert_array_equal(x.numpy(), expected.astype(np.float32) / np.float32(255))
