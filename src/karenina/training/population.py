@@ -251,7 +251,9 @@ class Population:
             state.failed = {int(i): str(reason) for i, reason in about["failed"].items()}
             if len(state.alive) < len(self.members):
                 learner.keep(state.alive)
-            learner.restore_groups([(integer("start", start, 0), vmap, names) for start, vmap, names in about["groups"]])
+            learner.restore_groups(
+                [(integer("start", start, 0), vmap, names) for start, vmap, names in about["groups"]]
+            )
             for i, group in enumerate(learner.groups):
                 group.sums = tensors.get(f"sums/{i}")
             with torch.no_grad():

@@ -68,6 +68,7 @@ class Group:
     objective: Objective
     arguments: list[dict[str, Any]]
     start: int
+    swept: dict[str, Tensor]  # the arguments in which members differ, which are floats: (members,)
     vmap: bool = True
     names: list[str] = field(default_factory=list)
     sums: Tensor | None = None  # (members, values) since the last row of the history
@@ -79,15 +80,6 @@ class Group:
     @property
     def rows(self) -> slice:
         return slice(self.start, self.stop)
-
-    def swept(self, device: torch.device) -> dict[str, Tensor]:
-        """The arguments in which members differ, which are floats, as tensors (members,)."""
-        columns = {name: [one[name] for one in self.arguments] for name in self.arguments[0]}
-        return {
-            name: torch.tensor(column, dtype=torch.float32, device=device)
-            for name, column in columns.items()
-            if any(value != column[0] for value in column)
-        }
 
 
 class PopulationLearner:
@@ -114,8 +106,7 @@ class PopulationLearner:
         self.companions = first.companions
         self.epsilon = self._make_noise()
         self.weight, self.decoder = first.weight, members[0].config.decoder
-        keys = [_objective_key(member)[:2] for member in self.members]
-        self.groups = self._grouped([i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1]])
+        self.groups = self._grouped(_changes([_objective_key(member)[:2] for member in self.members]))
         self.settled = False
 
     def _make_noise(self) -> Noise:
@@ -219,8 +210,17 @@ class PopulationLearner:
         for start, stop in pairwise([*bounds, len(self.members)]):
             objective = self.members[start].method.objective
             assert objective is not None
-            found.append(Group(objective, [_arguments(member) for member in self.members[start:stop]], start))
+            found.append(self._group(objective, [_arguments(member) for member in self.members[start:stop]], start))
         return found
+
+    def _group(self, objective: Objective, arguments: list[dict[str, Any]], start: int) -> Group:
+        columns = {name: [one[name] for one in arguments] for name in arguments[0]}
+        swept = {
+            name: torch.tensor(column, dtype=torch.float32, device=self.device)
+            for name, column in columns.items()
+            if any(value != column[0] for value in column)
+        }
+        return Group(objective, arguments, start, swept)
 
     def restore_groups(self, groups: Sequence[tuple[int, bool, list[str]]]) -> None:
         """Groups as a checkpoint has them: where each starts, whether it is computed at once, and its terms."""
@@ -236,8 +236,8 @@ class PopulationLearner:
             for group in self.groups:
                 bounds[group.start] = self._exact(group, parts, step)
                 if not bounds[group.start] and not self.companions:  # then perhaps those with equal arguments
-                    for part in self._grouped(_starts(group)):
-                        part.arguments = [one for one in part.arguments if one == part.arguments[0]]
+                    for start, stop in pairwise([*_changes(group.arguments), len(group.arguments)]):
+                        part = self._group(group.objective, group.arguments[start:stop], group.start + start)
                         bounds[part.start] = self._exact(part, parts, step)
             self.restore_groups([(start, vmap, []) for start, vmap in sorted(bounds.items())])
         beside = {name: stack.each() for name, stack in self.stacks.items() if name != "network"}
@@ -272,7 +272,9 @@ class PopulationLearner:
     ) -> Tensor:
         names: list[str] = []
 
-        def values(parts: tuple[Tensor, ...], arguments: dict[str, Any], own: Mapping[str, dict[str, Tensor]]) -> Tensor:
+        def values(
+            parts: tuple[Tensor, ...], arguments: dict[str, Any], own: Mapping[str, dict[str, Tensor]]
+        ) -> Tensor:
             x, mean, logvar, z, reconstruction, kl = parts
             modules = {name: Bound(self.stacks[name].template, weights) for name, weights in own.items()}
             batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, modules)
@@ -284,8 +286,8 @@ class PopulationLearner:
         if group.vmap:
             whole = group.start == 0 and group.stop == len(self.members)
             mine = parts if whole else tuple(part[group.rows] for part in parts)
-            swept, shared = group.swept(self.device), group.arguments[0]
-            found = torch.func.vmap(lambda of_one, own: values(of_one, {**shared, **own}, {}))(mine, swept)
+            shared = group.arguments[0]
+            found = torch.func.vmap(lambda of_one, own: values(of_one, {**shared, **own}, {}))(mine, group.swept)
         else:
             each = zip(*(part[group.rows].unbind() for part in parts))
             own = [{name: of[i] for name, of in beside.items()} for i in range(group.start, group.stop)]
@@ -341,10 +343,9 @@ def _objective_key(member: Member) -> tuple[str, str, str]:
     return member.config.method, json.dumps(kinds, sort_keys=True), json.dumps(floats, sort_keys=True)
 
 
-def _starts(group: Group) -> list[int]:
-    """Where the arguments change within a group."""
-    arguments = group.arguments
-    return [group.start + i for i, one in enumerate(arguments) if i == 0 or one != arguments[i - 1]]
+def _changes(arguments: Sequence[Any]) -> list[int]:
+    """Where runs of equal ones start."""
+    return [i for i, one in enumerate(arguments) if i == 0 or one != arguments[i - 1]]
 
 
 def grouped(members: Sequence[Member]) -> list[list[int]]:
