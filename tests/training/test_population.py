@@ -1,5 +1,6 @@
 """Populations: every member ends as it would alone, whatever its company, kills and bad neighbours."""
 
+import copy
 import json
 import subprocess
 import sys
@@ -370,18 +371,32 @@ def test_the_bernoulli_term_has_the_value_and_the_gradient_of_torch(shape):
         assert torch.equal(one.grad, other.grad)
 
 
-@pytest.mark.parametrize("last", [[], [nn.ReLU()]])
+class Doubled(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+@pytest.mark.parametrize("last", [[], [nn.ReLU()], [Doubled(4, 4)], [nn.Linear(4, 3, bias=False), nn.Tanh()]])
 def test_layers_in_a_row_have_the_gradients_of_torch(last):
     torch.manual_seed(0)
-    makes = [lambda: nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 6), nn.Tanh(), nn.Linear(6, 4), *last)]
-    modules = [make() for make in makes * 3]
+    modules = [
+        nn.Sequential(
+            nn.Linear(5, 7),
+            nn.ReLU(),
+            nn.Linear(7, 6),
+            nn.Tanh(),
+            nn.Linear(6, 4),
+            *(copy.deepcopy(one) for one in last),
+        )
+        for _ in range(3)
+    ]
     stack = Stack(modules)
     x, own = (torch.randn(3, 8, 5, generator=torch.Generator().manual_seed(1)).requires_grad_() for _ in "ab")
     y = stack(stack.template, x)
     expected = torch.stack([module(one) for module, one in zip(modules, own)])
     torch.testing.assert_close(y, expected)
-    y.square().sum().backward()
-    expected.square().sum().backward()
+    (y - 1).square().sum().backward()
+    (expected - 1).square().sum().backward()
     torch.testing.assert_close(x.grad, own.grad)
     for name, value in stack.parameters.items():
         each = [dict(module.named_parameters())[name].grad for module in modules]

@@ -84,14 +84,14 @@ class Stack:
     def __call__(self, module: nn.Module, x: Tensor) -> Tensor:
         """`module`, which is the template or a part of it, applied to x (k, ...): network i to x[i]."""
         if isinstance(module, nn.Sequential):
-            for dense, layers in groupby(module, lambda layer: isinstance(layer, _DENSE)):
+            for dense, layers in groupby(module, _is_dense):
                 if dense and not torch.is_autocast_enabled(x.device.type):
                     x = self._dense(list(layers), x)
                 else:
                     for layer in layers:
                         x = self(layer, x)
             return x
-        if isinstance(module, nn.Linear):
+        if type(module) is nn.Linear and module.bias is not None:
             return torch.baddbmm(self._of(module, "bias").unsqueeze(1), x, self._of(module, "weight").transpose(1, 2))
         if isinstance(module, nn.ReLU | nn.LeakyReLU | nn.Tanh):
             return module(x)
@@ -136,7 +136,9 @@ class Stack:
         return {name: value[i].detach().clone() for name, value in self.parameters.items()}
 
 
-_DENSE = (nn.Linear, nn.ReLU, nn.Tanh)
+def _is_dense(layer: nn.Module) -> bool:
+    """Whether `_Dense` computes it: these layers themselves, not what is derived from them."""
+    return type(layer) in (nn.ReLU, nn.Tanh) or (type(layer) is nn.Linear and layer.bias is not None)
 
 
 class _Dense(torch.autograd.Function):
