@@ -275,7 +275,7 @@ const labelWidth = (names, most = NAME) => Math.min(most, Math.max(...names.map(
 const heatWidth = (panel) => labelWidth(panel.rows) + 34 * panel.columns.length + 90;
 
 function drawHeat(panel, room, value) {
-  const name = room < 500 ? 17 : NAME; // letters of a label
+  const name = room < 500 ? 21 : NAME; // letters of a label
   const { rows, columns } = panel, off = new Set(panel.off || []), squares = panel.squares;
   const lowest = panel.limits[0], highest = panel.limits[1], reach = Math.max(highest, -lowest) || 1;
   const title = panel.title ? 24 : 6, left = labelWidth(rows, name) + (panel.row_label ? 26 : 10), barRoom = squares ? 10 : 62;
