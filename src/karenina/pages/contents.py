@@ -154,6 +154,8 @@ def read(
         if not path.is_dir():
             raise ValueError(f"{path} is not a directory; expected a study's, or those of runs")
     if len(given) == 1 and (given[0] / "study.toml").exists():
+        if data is not None:
+            raise ValueError(f"{given[0]} is a study, which names its own data: leave out --data (data=)")
         return read_study(given[0])
     runs = [run for path in given for run in _runs_in(path)]
     return read_runs(runs, data_dir, metrics, data)

@@ -178,7 +178,7 @@ def normalised_information(codes: NDArray[np.float32], inputs: Inputs) -> NDArra
 
 def decoder_size(run: "Run") -> int:
     """How many bytes `export_decoder` adds to a page."""
-    return sum(parameter.numel() for parameter in run._network.decoder.parameters()) * 2 * 4 // 3
+    return sum(parameter.numel() for parameter in run.module.decoder.parameters()) * 2 * 4 // 3
 
 
 def export_decoder(run: "Run") -> dict[str, Any] | None:
@@ -191,7 +191,7 @@ def export_decoder(run: "Run") -> dict[str, Any] | None:
     """
     layers: list[dict[str, Any]] = []
     weights: list[NDArray[np.float32]] = []
-    for layer in run._network.decoder.children():
+    for layer in run.module.decoder.children():
         if isinstance(layer, nn.Linear):
             layers.append({"kind": "dense", "inputs": layer.in_features, "outputs": layer.out_features})
             weights += [_array(layer.weight).T, _array(layer.bias)]
