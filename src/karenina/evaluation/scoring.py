@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,20 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina.evaluation.data import Data, data_of, inputs
+from karenina.evaluation.interventions import Sampler, check_way, sampler_of
 from karenina.evaluation.more import Measured, has_gap, more_rows
 from karenina.evaluation.more import Row as MoreRow
 from karenina.metrics import scoring
 from karenina.metrics.label_free import gaussian_total_correlation, gaussian_wasserstein_correlation, mutual_information
 from karenina.metrics.registry import find
 from karenina.metrics.table import Row, Table
+from karenina.numerics.blocks import Blocks
 from karenina.numerics.gaussian import kl_per_latent
 
 if TYPE_CHECKING:
     from karenina.data import DataSet
     from karenina.training import Run
 
-# A grid of at most this many images is encoded whole, and interventions are drawn from all of it.
-WHOLE_GRID = 20_000
 SCORE_COLUMNS = ("metric", "family", "property", "factor", "value", "std")
 
 
@@ -33,6 +33,7 @@ class Evaluation:
     """What is known of a run on `rows` inputs. codes, logvar: (rows, L). factors: (rows, k). kl: (L,).
 
     table: the metrics (None without factors). label_free: name -> number. more: further rows of SCORE_COLUMNS.
+    intervention_seconds: what it took to encode blocks of interventions.
     """
 
     table: Table | None
@@ -42,6 +43,7 @@ class Evaluation:
     kl: NDArray[np.float64]
     label_free: dict[str, float]
     more: tuple[MoreRow, ...] = ()
+    intervention_seconds: float = 0.0
 
     def rows(self) -> list[list[Any]]:
         """Rows of SCORE_COLUMNS, `factor` empty for the whole; None for what is not finite, since JSON has no NaN."""
@@ -67,6 +69,7 @@ def evaluate(
     rows: int = 10_000,
     tasks: bool = False,
     also: Sequence[str] = (),
+    interventions: str = "model",
 ) -> Evaluation:
     """Score a run: encode `rows` images once, then every metric and label-free score.
 
@@ -83,13 +86,17 @@ def evaluate(
         Also downstream prediction and fairness, about a minute per run, and zero-shot inference of data with a gap.
     also : names
         Of "regression", "zero_shot" and "label_noise": see `karenina.evaluation.more`.
+    interventions : {"model", "rows"}
+        Where the intervention metrics and fairness draw from: the generative model, for which up to twice `rows` other
+        images are encoded, once for all of them; or the encoded rows, which costs nothing and finds few rows that agree
+        on all factors but one.
 
     Returns
     -------
     Evaluation
 
-    The intervention metrics draw from the whole encoded grid where it has at most 20,000 images, so that they see every
-    combination of factors; otherwise from the table of encoded rows.
+    A grid of at most 20,000 images is encoded whole in either case; data with a gap, and a table of your own, only have
+    the encoded rows.
 
     >>> import karenina
     >>> run = karenina.train("blobs", "vae", latents=2, steps=1)
@@ -97,14 +104,18 @@ def evaluate(
     (100, 2)
     """
     data = data_of(run) if data is None else data
+    check_way(interventions)
     images, factors = inputs(data, rows, seed)
     mean, logvar = run.encode(images)
     kl = kl_per_latent(mean, logvar)
     label_free = _label_free(run, images, mean, logvar, kl, seed)
-    table = None
+    table, encoding = None, 0.0
     if data.labelled and metrics != ():
         continuous = [size is None for size in data.factor_sizes]
-        sampler = _grid_sampler(run, data)
+        sampler, start = None, time.perf_counter()
+        if tasks or any("sampler" in find(name).parameters for name in scoring.select(metrics, protocol)):
+            sampler = sampler_of(run, data, interventions, rows, seed)
+            encoding = time.perf_counter() - start if isinstance(sampler, Blocks) else 0.0
         # Locatello et al. (2019), appendix C: predictors are trained on 10,000 rows and tested on 5,000 others.
         apart = protocol == "locatello" and any(find(name).tests for name in scoring.select(metrics, protocol))
         other = None
@@ -128,17 +139,7 @@ def evaluate(
     names = dict.fromkeys([*also, *(["zero_shot"] if tasks and has_gap(data.name) else [])])
     measured = Measured(run, data, mean, factors, protocol, seed)
     rest = more_rows(list(names), measured) if table is not None else []
-    return Evaluation(table, mean, logvar, factors, kl, label_free, tuple(rest))
-
-
-def _grid_sampler(run: "Run", data: "DataSet") -> Callable[[NDArray[Any]], NDArray[np.float32]] | None:
-    from karenina.data import FactorGrid
-
-    grid = data.factors
-    if not isinstance(grid, FactorGrid) or data.stochastic or len(grid) > WHOLE_GRID:
-        return None
-    codes = run.encode(data.at(np.arange(len(grid))))[0]
-    return lambda rows: codes[grid.index(rows)]
+    return Evaluation(table, mean, logvar, factors, kl, label_free, tuple(rest), encoding)
 
 
 def _label_free(
@@ -166,7 +167,7 @@ def with_tasks(
     factors: ArrayLike,
     continuous: bool | Sequence[bool] | None = None,
     seed: int = 0,
-    sampler: Callable[[NDArray[Any]], NDArray[np.float32]] | None = None,
+    sampler: Sampler | None = None,
     test: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Table:
     """The table with what the codes (n, d) are good for below the metrics: downstream prediction and fairness.
@@ -206,6 +207,7 @@ def score(
     continuous: bool | Sequence[bool] | None = None,
     tasks: bool = False,
     data: Data | None = None,
+    interventions: str = "model",
 ) -> Table:
     """Every metric of codes against factors, or of a run, which is encoded once.
 
@@ -220,6 +222,8 @@ def score(
         Also how well the factors can be predicted from few rows and many, and how fair such predictions are.
     data : DataSet, path or array (n, c, h, w), optional
         With a run: what it was trained on, if that is your own.
+    interventions : {"model", "rows"}
+        With a run: draw interventions from the generative model, or from the encoded rows, which is cheaper.
 
     Returns
     -------
@@ -245,8 +249,8 @@ def score(
         return with_tasks(table, z, factors, continuous, seed) if tasks else table
     if factors is not None:
         raise ValueError("score(run) draws its own images and factors; give codes as an array to score against yours")
-    found = data_of(run, data)
-    return run_table(evaluate(run, found, metrics=metrics, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks))
+    given = {"protocol": protocol, "repeats": repeats, "seed": seed, "tasks": tasks, "interventions": interventions}
+    return run_table(evaluate(run, data_of(run, data), metrics=metrics, **given))
 
 
 def run_table(evaluation: Evaluation) -> Table:

@@ -119,6 +119,8 @@ def _train_and_score(folder: Folder, point: Point, scoring: Scoring, checkpoint_
     save_array(path / "kl.npy", found.kl)
     scored = time.perf_counter()
     seconds = {"load": loaded - start, "train": trained - loaded, "score": scored - trained}
+    if found.intervention_seconds:
+        seconds["interventions"] = found.intervention_seconds
     metrics = {row.metric: row.seconds for row in found.table.rows} if found.table else {}
     about = {
         "run": point.hash,
