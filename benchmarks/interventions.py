@@ -2,9 +2,9 @@
 
     python benchmarks/interventions.py [RUN ...]
 
-Without runs, `karenina.score` of a conv64 run on rendered dSprites at the default sizes: CPU seconds with interventions from the
-encoded rows and from the generative model, and their ratio. With runs on dsprites:side=16, their scores from the whole
-grid of 737,280 encoded images, from blocks and from rows.
+Without runs, `karenina.score` of a conv64 run on rendered dSprites at the default sizes: CPU seconds with interventions
+from the encoded rows and from the generative model, and their ratio. With runs on dsprites:side=16, their scores from
+the whole grid of 737,280 encoded images, from blocks and from rows.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def accuracy(paths: list[Path]) -> None:
         images, factors = inputs(data)
         codes, blocks = run.encode(images)[0], sampler_of(run, data)
         for name, metric in METRICS.items():
-            samplers = (lambda rows: grid[data.factors.index(rows)], blocks, None)
+            samplers = (lambda rows, grid=grid, data=data: grid[data.factors.index(rows)], blocks, None)
             whole, ours, cheap = (float(metric(codes, factors, sampler=sampler)) for sampler in samplers)
             errors[name].append((abs(ours - whole), abs(cheap - whole)))
             print(f"| {path.name} | {name} | {whole:.3f} | {ours:.3f} | {cheap:.3f} |", flush=True)
