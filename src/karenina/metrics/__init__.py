@@ -18,6 +18,7 @@ from karenina.metrics.label_free import (
     gaussian_wasserstein_correlation,
     mutual_information,
 )
+from karenina.metrics.linear import linearity, yang_amari_error
 from karenina.metrics.plots import hinton, plot_scores
 from karenina.metrics.registry import METRICS, PROTOCOLS, Metric
 from karenina.metrics.scoring import score
@@ -44,6 +45,7 @@ __all__ = [
     "hinton",
     "irs",
     "jemmig",
+    "linearity",
     "mig",
     "mig_sup",
     "modularity",
@@ -52,6 +54,7 @@ __all__ = [
     "read_codes",
     "sap",
     "score",
+    "yang_amari_error",
     "z_diff",
     "z_max_variance",
     "z_min_variance",
