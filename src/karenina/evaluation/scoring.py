@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from karenina._active import ACTIVE_KL
 from karenina.evaluation.data import Data, data_of, inputs
 from karenina.evaluation.interventions import Sampler, check_way, sampler_of
-from karenina.evaluation.more import Measured, has_gap, more_rows
+from karenina.evaluation.more import Measured, has_gap, more_rows, noise_rows
 from karenina.evaluation.more import Row as MoreRow
 from karenina.metrics import scoring
 from karenina.metrics.label_free import gaussian_total_correlation, gaussian_wasserstein_correlation, mutual_information
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from karenina.data import DataSet
     from karenina.training import Run
 
+# What `karenina score --tasks` measures beside the tasks, and zero-shot inference of data with a gap.
+ALSO_TASKS = ("label_noise",)
 SCORE_COLUMNS = ("metric", "family", "property", "factor", "value", "std")
 
 
@@ -219,7 +221,8 @@ def score(
     metrics, protocol, repeats, seed, factor_names, continuous
         As in `karenina.metrics.score`.
     tasks : bool
-        Also how well the factors can be predicted from few rows and many, and how fair such predictions are.
+        Also how well the factors can be predicted from few rows and many, how fair such predictions are, and what wrong
+        labels do to three metrics; for a run on data with a gap also the error inside the gap.
     data : DataSet, path or array (n, c, h, w), optional
         With a run: what it was trained on, if that is your own.
     interventions : {"model", "rows"}
@@ -246,11 +249,16 @@ def score(
         table = scoring.score(
             z, factors, metrics, protocol, repeats, seed, factor_names=factor_names, continuous=continuous
         )
-        return with_tasks(table, z, factors, continuous, seed) if tasks else table
+        if not tasks:
+            return table
+        wrong = _more_rows(noise_rows(z, factors, protocol, seed, continuous))
+        table = with_tasks(table, z, factors, continuous, seed)
+        return Table((*table.rows, *wrong), table.results, table.factor_names, table.settings)
     if factors is not None:
         raise ValueError("score(run) draws its own images and factors; give codes as an array to score against yours")
-    given = {"protocol": protocol, "repeats": repeats, "seed": seed, "tasks": tasks, "interventions": interventions}
-    return run_table(evaluate(run, data_of(run, data), metrics=metrics, **given))
+    given: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "interventions": interventions}
+    also = ALSO_TASKS if tasks else ()
+    return run_table(evaluate(run, data_of(run, data), metrics=metrics, tasks=tasks, also=also, **given))
 
 
 def run_table(evaluation: Evaluation) -> Table:
@@ -266,12 +274,15 @@ def run_table(evaluation: Evaluation) -> Table:
         )
         for name, value in evaluation.label_free.items()
     )
-    rows += tuple(
-        Row(metric, family, prop, value, np.nan, 0.0)
-        for metric, family, prop, factor, value, _ in evaluation.more
-        if factor == ""
-    )
+    rows += _more_rows(evaluation.more)
     if evaluation.table is None:
         return Table(rows, {}, ())
     table = evaluation.table
     return Table((*table.rows, *rows), table.results, table.factor_names, table.settings)
+
+
+def _more_rows(more: Iterable[MoreRow]) -> tuple[Row, ...]:
+    """Of the whole, not of single factors."""
+    return tuple(
+        Row(metric, family, prop, value, np.nan, 0.0) for metric, family, prop, factor, value, _ in more if factor == ""
+    )
