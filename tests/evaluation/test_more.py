@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import karenina
-from karenina.evaluation.data import inputs
+from karenina.data.teapots import in_gap
+from karenina.evaluation.data import data_of, inputs
 from karenina.evaluation.more import MORE, NOISED, Measured, has_gap, label_noise, more_rows, regression, zero_shot
 from karenina.evaluation.scoring import evaluate
 from karenina.studies.plan.parsing import parse
@@ -77,9 +78,12 @@ def test_wrong_labels_lower_scores_step_by_step(blobs):
     assert mig[3] < 0.75
 
 
-def test_zero_shot_of_a_model_that_never_saw_the_corner():
-    data = karenina.load("teapots:gap=exclude")
-    run = karenina.train(data, "pca", latents=3, steps=2)
+def test_zero_shot_of_a_model_that_never_saw_the_corner(tmp_path):
+    karenina.train("teapots:gap=exclude", "pca", latents=3, steps=2, out=tmp_path / "run")
+    run = karenina.open(tmp_path / "run")
+    data = data_of(run)  # a run remembers the gap
+    assert has_gap(data.name)
+    assert not in_gap(inputs(data, 300)[1]).any()
     found = evaluate(run, data, metrics=["mig"], rows=200, also=["zero_shot"])
     rows = {(metric, of): value for metric, family, _, of, value, _ in found.more if family == "task"}
     assert {metric for metric, _ in rows} == {
