@@ -82,7 +82,10 @@ class Table:
 
         rows (n, d), factors (n, k): other draws of the generative model, which have the value of a factor by chance.
         """
-        orders, sizes, counts, begin = [], [], [], len(rows)
+        orders: list[Ints] = []
+        sizes: list[int] = []
+        counts: list[int] = []
+        begin = len(rows)
         for along, known, column in zip(blocks, values, factors.T):
             b, v = along.shape[:2]
             places = begin + np.arange(b * v).reshape(b, v)

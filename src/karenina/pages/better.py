@@ -95,7 +95,7 @@ def _next_best(contents: Contents, choice: "Choice", rows: NDArray[np.int64]) ->
     codes = [np.array(contents.codes(str(run))[0][:ROWS]) for run in (choice.best, second["run"])]
     names = (str(about.loc[choice.best, "label"]), f"{second['label']} (next by {by})")
     try:
-        return better(names, *codes, inputs.factors[: len(codes[0])], list(inputs.continuous))
+        return better(names, codes[0], codes[1], inputs.factors[: len(codes[0])], list(inputs.continuous))
     except ValueError as error:  # fewer than 20 rows, say: the page stands without it
         contents.note(f"{names[0]} and {names[1]} were not compared: {error}")
         return ""

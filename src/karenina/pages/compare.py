@@ -89,7 +89,7 @@ def compare(
     rows = _rows(similarity, codes, kl, kl_threshold)
     labels = [f"{letter}: {_label(run)}" for letter, run in zip("AB", runs)]
     continuous = [size is None for size in found.factor_sizes]
-    verdict = [better(("A", "B"), *codes, factors, continuous)] if found.labelled else []
+    verdict = [better(("A", "B"), codes[0], codes[1], factors, continuous)] if found.labelled else []
     starts = [[[round(float(v), 3) for v in c[i]] for c in codes] for i in range(SHOWN)]
     folder = Path(out) if out is not None else Path("comparison")
     drawn = _traversals(runs, codes, rows)
