@@ -21,6 +21,7 @@ from karenina.metrics.label_free import (
     gaussian_wasserstein_correlation,
     mutual_information,
 )
+from karenina.metrics.linear import linearity, yang_amari_error
 from karenina.metrics.plots import hinton, plot_scores
 from karenina.metrics.registry import METRICS, PROTOCOLS, Metric
 from karenina.metrics.scoring import score
@@ -51,6 +52,7 @@ __all__ = [
     "infomec",
     "irs",
     "jemmig",
+    "linearity",
     "mcc",
     "mig",
     "mig_sup",
@@ -61,6 +63,7 @@ __all__ = [
     "read_codes",
     "sap",
     "score",
+    "yang_amari_error",
     "z_diff",
     "z_max_variance",
     "z_min_variance",

@@ -16,6 +16,7 @@ from karenina.metrics._inputs import Continuous, Inputs, Test, check
 from karenina.metrics._sampling import Simulator
 from karenina.metrics.registry import METRICS, PROTOCOLS, Metric, find, names, of_function
 from karenina.metrics.table import Row, Table
+from karenina.numerics.blocks import Blocks
 from karenina.numerics.labels import column_names
 
 # Names of metrics, functions of (codes, factors), or a mixture; None for all of ours.
@@ -109,7 +110,7 @@ def score(
     factor_names : k names
     continuous : bool or one per factor, optional
         By default, factors of integers are categorical and all others continuous.
-    sampler : function, optional
+    sampler : function or Blocks, optional
         A simulator, rows of factors (m, k) -> codes (m, d), for the intervention metrics, in place of the rows given.
     test : (test_codes (m, d), test_factors (m, k)), optional
         Other rows on which predictors are tested, instead of held-out ones.
@@ -141,7 +142,12 @@ def score(
         half = np.sort(rng.permutation(len(inputs.codes))[: len(inputs.codes) // 2])
         m = 0 if inputs.test is None else len(inputs.test[0])
         half_of_test = rng.permutation(m)[: max(1, m // 2)] if m else None
-        found, spent, _ = measure(chosen, inputs.of_rows(half, half_of_test), seed + 1 + repeat, sampler, own)
+        drawn = (
+            sampler.of_blocks(rng.permutation(len(sampler))[: len(sampler) // 2])
+            if isinstance(sampler, Blocks)
+            else sampler
+        )
+        found, spent, _ = measure(chosen, inputs.of_rows(half, half_of_test), seed + 1 + repeat, drawn, own)
         for name in chosen:
             halves[name].append(found[name])
             seconds[name] += spent[name]
