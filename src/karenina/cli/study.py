@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from karenina.cli import clustering
 from karenina.cli._common import DataDir, console
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ def presets() -> None:
     for name in PRESETS:
         counts = [f"{len(preset(name, scale).points):,}" for scale in SCALES]
         table.add_row(name, *counts, _grid(preset(name, "paper")))
+    sizes = [clustering.find(clustering.NAME, scale, None) for scale in SCALES]
+    counts = [f"{len(found.strengths):,}" for found in sizes if found]
+    table.add_row(clustering.NAME, *counts, clustering.grid(sizes[-1]) if sizes[-1] else "")
     console().print(table)
 
 
@@ -48,6 +52,9 @@ def plan(
     data_dir: DataDir = None,
 ) -> None:
     """What a study would do: its models, the time it would take here and the disk it would need. Runs nothing."""
+    if (agents := clustering.find(what, scale, seeds)) is not None:
+        clustering.show_plan(agents, workers or os.cpu_count() or 1, toml=toml, measure=estimate)
+        return
     found = _find(what, scale, seeds, data_dir)
     if toml:
         print(found.to_toml(), end="")
@@ -100,6 +107,11 @@ def run(
 
     The exit code is 1 if models failed.
     """
+    if (agents := clustering.find(what, scale, seeds)) is not None:
+        if shard is not None or ray is not None:
+            raise ValueError("the clustering study runs on one machine: no --shard and no --ray")
+        clustering.run(agents, out or clustering.default_out(what, scale), workers)
+        return
     from karenina.studies.execution.folder import Folder
     from karenina.studies.execution.runner import run as run_study
 
@@ -131,8 +143,12 @@ def status(
     ] = False,
 ) -> None:
     """How far a study is, what is running and in which process, and what failed."""
+    from karenina.studies.clustering.files import is_clustering
     from karenina.studies.execution.folder import Folder, read_claim
 
+    if is_clustering(directory):
+        clustering.status(directory)
+        return
     folder = Folder(directory)
     found = folder.status()
     print(f"{found.plan.name}: {found.total:,} models")
@@ -193,10 +209,14 @@ def analyse(
     General analyses first; then the tables and figures of one paper by their own names, in analysis/PAPER. A preset's
     study has its own paper; --paper picks another, for any study.
     """
+    from karenina.studies.clustering.files import is_clustering
     from karenina.studies.execution.folder import Folder
     from karenina.studies.papers import paper_of, write
     from karenina.studies.papers.lists import of_paper
 
+    if is_clustering(directory):
+        clustering.analyse(directory, paper, figures=figures)
+        return
     wanted = paper or paper_of(Folder(directory).plan().name)
     if wanted is not None:
         of_paper(wanted)  # a wrong name is said before the work

@@ -33,7 +33,8 @@ class Shown:
 
 @dataclass(frozen=True)
 class Section:
-    """Figures under a heading. missing: (analysis, what it needs). pairs: figures stand side by side where they fit."""
+    """Figures under a heading. missing: (analysis, what it needs). pairs: figures stand side by side where they fit.
+    table: lines of cells, the first being headings."""
 
     id: str
     title: str
@@ -41,6 +42,7 @@ class Section:
     figures: tuple[Shown, ...]
     missing: tuple[tuple[str, str], ...] = ()
     pairs: bool = False
+    table: tuple[tuple[str, ...], ...] = ()
 
 
 def sections(contents: Contents, folder: Path, say: Callable[[str], None]) -> list[Section]:

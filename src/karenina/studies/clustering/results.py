@@ -2,14 +2,29 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from karenina._figures import Figure
+from karenina._files import atomic
+from karenina._style import COLOURS
+
 Floats = NDArray[np.float64]
-SCORES = {"udr_spearman": "UDR_S", "dynamics": "dynamics score", "mig": "MIG", "dci": "DCI"}
+SCORES = {
+    "udr_spearman": "UDR_S",
+    "dynamics": "dynamics score",
+    "mig": "MIG",
+    "dci": "DCI disentanglement",
+    "z_diff": "BetaVAE score",
+    "z_min_variance": "FactorVAE score",
+}
+# Our name of a score with labels -> the metric.
+METRICS = {"mig": "mig", "dci": "dci_boosted", "z_diff": "z_diff", "z_min_variance": "z_min_variance"}
 
 
 @dataclass(frozen=True)
@@ -77,3 +92,97 @@ def _bounds(values: list[float]) -> tuple[float, float]:
         return float("nan"), float("nan")
     low, high = np.quantile(known, [0.025, 0.975])
     return float(low), float(high)
+
+
+def printed() -> dict[str, float]:
+    """The papers' correlations with steps. Duan et al. (2020) print .56 without a sign, as fewer steps are better."""
+    from karenina.studies.papers.lists import printed as values
+
+    names = {"dynamics": "dynamics", "MIG": "mig", "BetaVAE score": "z_diff", "FactorVAE score": "z_min_variance"}
+    holtz, duan = values("holtz2022", "table_4"), values("duan2020", "figure_11")
+    assert holtz is not None
+    assert duan is not None
+    of_task = holtz.frame[holtz.frame["task"] == "clustering"]
+    found = {names[score]: float(value) for score, value in zip(of_task["score"], of_task["value"])}
+    size = duan.frame.loc[duan.frame["task"] == "clustering", "value"].iloc[0]
+    return {"udr_spearman": -float(size), **found}
+
+
+def table(rows: Sequence[dict[str, Any]], found: Sequence[Correlation]) -> pd.DataFrame:
+    """One row per score: rho with its interval, overall and within a beta, the rho of each beta, and the paper's."""
+    papers = printed()
+    lines = []
+    for one in found:
+        of_beta = {f"beta_{beta:g}": rho for beta, rho in one.per_beta.items()}
+        low, high = one.interval
+        within_low, within_high = one.within_interval
+        line = {"score": one.score, "rho": one.rho, "low": low, "high": high, "verdict": one.verdict}
+        line |= {"within": one.within, "within_low": within_low, "within_high": within_high}
+        line |= {"within_verdict": verdict(one.within_interval), **of_beta}
+        known = sum(row[one.score] is not None for row in rows)
+        lines.append(line | {"paper": papers.get(one.score, np.nan), "models": known})
+    return pd.DataFrame(lines)
+
+
+def sentence(found: Sequence[Correlation]) -> str:
+    """Whether the study agrees with the papers' .56 (UDR_S) and -.59 (dynamics score)."""
+    papers, by = printed(), {one.score: one for one in found}
+    says = {"agrees": "agrees with", "disagrees": "disagrees with", "cannot tell": "cannot tell about"}
+    parts = []
+    for score, whose in (("udr_spearman", "Duan et al. (2020)"), ("dynamics", "Holtz et al. (2022)")):
+        one, paper = by[score], papers[score]
+        text = f"{SCORES[score]}: this study {says[one.verdict]} the {paper:+.2f} of {whose}"
+        if np.isnan(one.rho):
+            parts.append(f"{text}: steps or scores are all equal, so there is no rho.")
+            continue
+        inside = one.interval[0] <= paper <= one.interval[1]
+        parts.append(
+            f"{text}{' in sign' if one.verdict == 'agrees' else ''}; rho is {number(one.rho)} {bounds(one.interval)}, "
+            f"an interval that {'contains' if inside else 'does not contain'} that value. Within a beta it is "
+            f"{number(one.within)} {bounds(one.within_interval)}: {verdict(one.within_interval)}."
+        )
+    return " ".join(parts)
+
+
+def number(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:+.2f}"
+
+
+def bounds(interval: tuple[float, float]) -> str:
+    return "-" if np.isnan(interval).any() else f"[{interval[0]:+.2f}, {interval[1]:+.2f}]"
+
+
+def scatter(rows: Sequence[dict[str, Any]], found: Sequence[Correlation], cap: int) -> Figure:
+    """Steps against each score, a point per vision model; hollow where an agent was censored."""
+    columns = min(len(found), 3)
+    lines = -(-len(found) // columns)
+    figure = Figure(figsize=(3.1 * columns, 2.9 * lines), layout="constrained")
+    axes = figure.subplots(lines, columns, sharey=True, squeeze=False)
+    betas = sorted({row["beta"] for row in rows})
+    for axis, one in zip(axes.flat, found):
+        for beta, ink in zip(betas, COLOURS):
+            of = [row for row in rows if row["beta"] == beta and row[one.score] is not None]
+            faces = ["none" if row["censored"] else ink for row in of]
+            x, y = [row[one.score] for row in of], [row["steps"] for row in of]
+            axis.scatter(x, y, s=20, edgecolors=ink, facecolors=faces, label=f"beta {beta:g}")
+        axis.axhline(cap, color="0.7", linewidth=0.8, linestyle=":")
+        axis.set_xlabel(SCORES[one.score])
+        axis.set_title(f"rho {number(one.rho)} {bounds(one.interval)}", fontsize=9)
+    for axis in axes.flat[len(found) :]:
+        axis.set_axis_off()
+    for line in axes:
+        line[0].set_ylabel("steps to 90 % success", fontsize=9)
+    axes.flat[0].legend(fontsize=7)
+    return figure
+
+
+def write_analysis(folder: Path, rows: Sequence[dict[str, Any]], cap: int, *, figures: bool = True) -> pd.DataFrame:
+    """analysis/clustering.csv and .png of a study's rows; the table."""
+    found = correlations(rows)
+    frame = table(rows, found)
+    with atomic(folder / "analysis" / "clustering.csv") as part:
+        frame.to_csv(part, index=False)
+    if figures:
+        with atomic(folder / "analysis" / "clustering.png") as part:
+            scatter(rows, found, cap).savefig(part, dpi=120)
+    return frame
