@@ -52,7 +52,8 @@ def per_beta(rows: list[dict]) -> str:
         scores = [[row[name] for row in of if row[name] is not None] for name in [*SCORES, "informative"]]
         lines.append(
             [f"{beta:g}", str(len(of)), f"{np.mean(steps):.0f}", f"{min(steps):.0f} to {max(steps):.0f}",
-             str(sum(row["censored"] for row in of)), *(f"{np.mean(values):.3g}" if values else "-" for values in scores)]
+             str(sum(row["censored"] for row in of)),
+             *(f"{np.mean(values):.3g}" if values else "-" for values in scores)]
         )  # fmt: skip
     header = ["beta", "models", "mean steps", "models' steps", "censored", *SCORES.values(), "informative latents"]
     return table(header, lines)
@@ -84,7 +85,8 @@ def page(results: dict) -> str:
         filled(f"**{verdict}**"),
         "",
         *([f"Not complete: {unfinished} models are still to come.", ""] if unfinished else []),
-        f"{len(rows)} vision models ({len(betas)} betas, {plan['seeds']} seeds), {plan['initialisations']} agents each. "
+        f"{len(rows)} vision models ({len(betas)} betas, {plan['seeds']} seeds), "
+        f"{plan['initialisations']} agents each. "
         f"{sum(row['censored'] for row in rows)} of {agents} agents were censored at {plan['cap']:,} steps.",
         "",
         "## Rank correlation with the steps of the agent",
@@ -107,8 +109,8 @@ def page(results: dict) -> str:
             ],
         ),
         "",
-        "The papers' values: UDR_S from Duan et al. (2020), figure 11 right, printed there as .56 without a sign; the others",
-        "from Holtz et al. (2022), Table 4. They are over all models; neither paper gives one within a beta.",
+        "The papers' values: UDR_S from Duan et al. (2020), figure 11 right, printed there as .56 without a sign; the",
+        "others from Holtz et al. (2022), Table 4. They are over all models; neither paper gives one within a beta.",
         "",
         "![steps against each score](clustering.png)",
         "",

@@ -85,9 +85,8 @@ def run(plan: "Plan", out: Path, workers: int | None) -> None:
         raise
     censored = sum(row["censored"] for row in read_json(out / "results.json"))
     agents = len(plan.strengths) * plan.initialisations
-    print(
-        f"{agents:,} agents done, {censored:,} of them censored at {plan.cap:,} steps; results in {out / 'results.json'}"
-    )
+    print(f"{agents:,} agents done, {censored:,} of them censored at {plan.cap:,} steps")
+    print(f"results in {out / 'results.json'}; `karenina study analyse {out}` says what they mean")
 
 
 def status(folder: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from karenina.studies.clustering.files import write_json
 from karenina.studies.clustering.study import Study
+from karenina.studies.clustering.teaching import teach
 from karenina.tasks.clustering import (
     Environment,
     OracleVision,
@@ -47,7 +48,7 @@ def episodes(study: Study, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any
     for name, row in (("fewest_steps", ranked[0]), ("most_steps", ranked[-1])):
         model = row["model"]
         study.say(f"episodes: an agent of model {model} learns")
-        learning, agents = study.part(model).teach([(0, 0)]) if plan.own else study.teach([(model, 0)])
+        learning, agents = teach(study.part(model), [(0, 0)]) if plan.own else teach(study, [(model, 0)])
         about = {"model": model, "beta": row["beta"], "seed": row["seed"], "mean_steps": row["steps"]}
         about |= {"steps": int(learning.steps[0]), "censored": bool(learning.censored[0])}
         found.append(play(study, name, *agents) | about)

@@ -1,4 +1,4 @@
-"""What a clustering study shows of the papers: Duan et al. (2020), figure 11 right, and Holtz et al. (2022), Table 4."""
+"""What a clustering study shows of the papers: figure 11 of Duan et al. (2020), Table 4 of Holtz et al. (2022)."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Run a clustering study: its tasks in stages, several at a time, each in a process of its own.
 
 Stop it at any moment; the same call resumes it. Runs in one folder share the work, and results depend on none of this.
-As a process (`python -m karenina.studies.clustering.runner FOLDER TASK`) it does one task, says how far it is, and stops
-when the process that started it is gone.
+As a process (`python -m karenina.studies.clustering.runner FOLDER TASK`) it does one task, says how far it is, and
+stops when the process that started it is gone.
 """
 
 import os

@@ -35,6 +35,10 @@ class SlotVision:
     ):
         self.look, self.cut, self.vae, self.centre, self.scale = look, cut, vae, centre, scale
 
+    def keep(self, models: list[int]) -> None:
+        """Go on with these vision models alone."""
+        self.vae, self.centre, self.scale = part_of(self.vae, models), self.centre[models], self.scale[models]
+
     @torch.no_grad()
     def see(self, scenes: Floats) -> Slots:
         images, masks = self.look(scenes)
@@ -48,6 +52,10 @@ class SlotTransition:
 
     def __init__(self, model: TransitionModels):
         self.model = model
+
+    def keep(self, models: list[int]) -> None:
+        """Go on with the models of these vision models alone."""
+        self.model = part_of(self.model, models)
 
     @torch.no_grad()
     def predict(self, codes: Floats, actions: Floats) -> Floats:

@@ -16,37 +16,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from karenina.models.cobra import RewardLearners, TransitionModels
+from karenina.models.cobra import TransitionModels
 from karenina.models.monet import Attention, ComponentVAE, MONet, cut_out, to_patches
 from karenina.studies.clustering.files import adopt, read_json, write_json
 from karenina.studies.clustering.plan import Plan
-from karenina.studies.clustering.slots import (
-    Floats,
-    SlotTransition,
-    SlotVision,
-    as_bytes,
-    encode,
-    foreground_ari,
-    joined,
-    part_of,
-    same_slots,
-)
-from karenina.tasks.clustering import (
-    Environment,
-    Learning,
-    TrueTransition,
-    learn,
-    random_actions,
-    random_sprites,
-    render,
-)
+from karenina.studies.clustering.slots import Floats, as_bytes, encode, foreground_ari, joined, same_slots
+from karenina.tasks.clustering import TrueTransition, random_actions, random_sprites, render
 from karenina.tasks.clustering.sprites import render_with_masks
 from karenina.training.checkpoint import FORMAT, read_tensors, write_tensors
 from karenina.training.clustering import train_components, train_monet, train_transitions
@@ -55,14 +37,6 @@ Say = Callable[[str], None]
 
 
 WATCHED = 200  # single sprites on which traces are recorded
-
-
-class Agents(NamedTuple):
-    """What agents see, expect and hope for."""
-
-    vision: SlotVision
-    transition: SlotTransition
-    reward: RewardLearners
 
 
 def quiet(line: str) -> None:
@@ -328,11 +302,13 @@ class Study:
     def agents(self, seed: int) -> dict[str, Any]:
         """What the agents of the vision models of one seed did, one model per beta, all stepped together: steps and
         censored (models, initialisations)."""
+        from karenina.studies.clustering.teaching import teach
+
         plan, path = self.plan, self._agents_file(seed)
         if not path.exists():
             models = list(range(seed, len(plan.strengths), plan.seeds))
             names = [(model, i) for model in models for i in range(plan.initialisations)]
-            found, _ = self.teach(names)
+            found, _ = teach(self, names)
             shape = (len(models), plan.initialisations)
             result = {
                 "models": models,
@@ -343,37 +319,6 @@ class Study:
             write_json(path, result)
             self.say(f"agents of models {models}: mean steps {found.steps.reshape(shape).mean(1).tolist()}")
         return read_json(path)
-
-    def teach(self, names: list[tuple[int, int]]) -> tuple[Learning, Agents]:
-        """Let agents learn, named by (model, initialisation), those of a model being neighbours and equally many."""
-        plan = self.plan
-        models = list(dict.fromkeys(model for model, _ in names))
-        drawn = [(plan.seed, plan.first + model, i) for model, i in names]
-        seeds = [int(np.random.default_rng([*name, 1]).integers(2**31)) for name in drawn]
-        centre, scale = self.scaling
-        agents = Agents(
-            SlotVision(self.look, self.cut, part_of(self.components[0], models), centre[models], scale[models]),
-            SlotTransition(part_of(self.transitions, models)),
-            RewardLearners(seeds, plan.latents),
-        )
-        found = learn(
-            [Environment(np.random.default_rng([*name, 0]), scale=plan.scale) for name in drawn],
-            *agents,
-            [np.random.default_rng([*name, 2]) for name in drawn],
-            cap=plan.cap,
-            window=plan.window,
-            updates=plan.updates,
-            batch=plan.batch,
-            progress=self._learning(models),
-        )
-        return found, agents
-
-    def _learning(self, models: list[int]) -> Callable[[int, int], None]:
-        def show(step: int, learning: int) -> None:
-            if step % 250 == 0:
-                self.say(f"agents {step}/{self.plan.cap} of models {models}: {learning} still learning")
-
-        return show
 
     def _agents_file(self, seed: int) -> Path:
         return self.folder / "agents" / f"{seed}.json"
