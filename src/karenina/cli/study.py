@@ -187,8 +187,11 @@ def retry(
     check: Annotated[bool, typer.Option("--check", help="Also runs whose files were changed or damaged.")] = False,
 ) -> None:
     """Let failed models be run again, with the next `karenina study run`."""
+    from karenina.studies.clustering.files import is_clustering
     from karenina.studies.execution.runner import retry as retry_study
 
+    if is_clustering(directory):
+        raise ValueError(f"a clustering study keeps no failures: `karenina study run {directory}` tries again")
     points = retry_study(directory, check=check)
     for point in points[:10]:
         print(f"  {point.label}")

@@ -68,7 +68,7 @@ def _agents(plan: Plan) -> float:
     )  # fmt: skip
     with TemporaryDirectory() as folder:
         study = Study(small, Path(folder) / "study")
-        _ = study.transitions, study.scaling
+        _ = study.components, study.transitions, study.scaling
         found = []
         for cap in (2, 12):
             started = time.process_time()
