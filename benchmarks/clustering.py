@@ -20,7 +20,7 @@ from karenina.studies.clustering.files import read_json, read_plan
 from karenina.studies.clustering.results import SCORES, bounds, correlations, number, printed, scatter, sentence
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "results"
-SHOWN = "fewest_steps"
+SHOWN, FILM = "fewest_steps", "clustering_episode.gif"
 ORACLE = "**Oracle masks**: the true masks of the sprites stand in for a MONet's, whose gate is below."
 
 
@@ -32,14 +32,22 @@ def collect(folder: Path, others: list[Path]) -> dict:
     from karenina.studies.clustering.study import Study
 
     plan = read_plan(folder)
-    found = {name: read_json(folder / f"{name}.json") for name in ("references", "episodes")}
+    references = read_json(folder / "references.json")
+    episodes = read_json(folder / "episodes.json") if (folder / "episodes.json").exists() else []
     gates = [
         {"steps": read_plan(one).monet_steps, **read_json(one / "gate.json")}
         for one in [folder, *others]
         if (one / "gate.json").exists()
     ]
     rows = Study(plan, folder).measures()  # not yet finished: the seeds whose agents are done
-    return {"plan": asdict(plan), "gates": gates, **found, "seconds": seconds(folder), "rows": rows}
+    return {
+        "plan": asdict(plan),
+        "gates": gates,
+        "references": references,
+        "episodes": episodes,
+        "seconds": seconds(folder),
+        "rows": rows,
+    }
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
@@ -130,11 +138,12 @@ def page(results: dict) -> str:
         f"- The environment makes {known['steps_per_second']:,.0f} steps/s without rendering.",
         *gate_lines,
         "",
-        "## An episode",
-        *(f"{TITLES[one['name']]}. {caption_of(one)}" for one in results["episodes"] if one["name"] == SHOWN),
-        "",
-        "![an episode](clustering_episode.gif)",
-        "",
+        *(
+            line
+            for one in results["episodes"]
+            if one["name"] == SHOWN
+            for line in ["## An episode", f"{TITLES[SHOWN]}. {caption_of(one)}", "", f"![an episode]({FILM})", ""]
+        ),
         "## How",
         filled(how(plan)),
         "",
@@ -158,5 +167,6 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         study, *others = map(Path, sys.argv[1:])
         (DOCS / "clustering.json").write_text(json.dumps(collect(study, others), indent=1) + "\n", encoding="utf-8")
-        (DOCS / "clustering_episode.gif").write_bytes((study / "episodes" / f"{SHOWN}.gif").read_bytes())
+        if (study / "episodes.json").exists():
+            (DOCS / FILM).write_bytes((study / "episodes" / f"{SHOWN}.gif").read_bytes())
     write(read_json(DOCS / "clustering.json"))
