@@ -39,15 +39,10 @@ def collect(folder: Path, others: list[Path]) -> dict:
         for one in [folder, *others]
         if (one / "gate.json").exists()
     ]
-    rows = Study(plan, folder).measures()  # not yet finished: the seeds whose agents are done
-    return {
-        "plan": asdict(plan),
-        "gates": gates,
-        "references": references,
-        "episodes": episodes,
-        "seconds": seconds(folder),
-        "rows": rows,
-    }
+    agents = any((folder / place).is_dir() for place in ("agents", "models"))
+    rows = Study(plan, folder).measures() if agents else []  # not yet finished: the seeds whose agents are done
+    found = {"references": references, "episodes": episodes, "seconds": seconds(folder), "rows": rows}
+    return {"plan": asdict(plan), "gates": gates, **found}
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:

@@ -43,7 +43,7 @@ def rows(
         if plan.seeds > 1:
             stable = dynamics(list(traces), plan.strengths)
             for beta, pairs in zip(stable.groups, stable.pairwise):
-                distance[np.equal(plan.strengths, beta)] = pairs.sum(1) / (len(pairs) - 1)
+                distance[[strength == beta for strength in plan.strengths]] = pairs.sum(1) / (len(pairs) - 1)
         found = []
         for i in sorted(agents):
             table = score(mean[i], factors, metrics=list(METRICS.values()), seed=0)

@@ -69,6 +69,9 @@ def correlations(
 
 def _correlation(rows: Sequence[dict[str, Any]], score: str, resamples: int, rng: np.random.Generator) -> Correlation:
     usable = [row for row in rows if row[score] is not None and np.isfinite(row[score])]
+    if not usable:
+        nothing = float("nan"), float("nan")
+        return Correlation(score, float("nan"), nothing, float("nan"), nothing, {})
     x, y, beta = (np.array([row[name] for row in usable], float) for name in (score, "steps", "beta"))
     groups = [np.flatnonzero(beta == b) for b in np.unique(beta)]
 
@@ -133,7 +136,7 @@ def sentence(found: Sequence[Correlation]) -> str:
         one, paper = by[score], papers[score]
         text = f"{SCORES[score]}: this study {says[one.verdict]} the {paper:+.2f} of {whose}"
         if np.isnan(one.rho):
-            parts.append(f"{text}: steps or scores are all equal, so there is no rho.")
+            parts.append(f"{text}: there are too few models, or all are equal in steps or scores.")
             continue
         inside = one.interval[0] <= paper <= one.interval[1]
         parts.append(
@@ -172,7 +175,8 @@ def scatter(rows: Sequence[dict[str, Any]], found: Sequence[Correlation], cap: i
         axis.set_axis_off()
     for line in axes:
         line[0].set_ylabel("steps to 90 % success", fontsize=9)
-    axes.flat[0].legend(fontsize=7)
+    if betas:
+        axes.flat[0].legend(fontsize=7)
     return figure
 
 

@@ -102,11 +102,12 @@ class Study:
     def _monet(self) -> tuple[MONet, Tensor | None]:
         """The MONet; if it is the vision model itself, also its trace (epochs, 1, samples, units)."""
         plan = self.plan
-        vision = {"seed": plan.model_seeds[0], "beta": plan.betas[0], "trace": self._activations} if plan.own else {}
         network, _, traces = train_monet(
             self.folder / "monet.safetensors",
             lambda n, rng: render(self._scenes(n, rng), plan.side),
-            **{"seed": plan.seed} | vision,
+            seed=plan.model_seeds[0] if plan.own else plan.seed,
+            beta=plan.betas[0] if plan.own else 0.5,
+            trace=self._activations if plan.own else None,
             side=plan.side,
             slots=plan.slots,
             latents=plan.latents,
