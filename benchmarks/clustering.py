@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from karenina.pages.clustering import TITLES, caption_of, how
+from karenina.studies.analyses.charts import draw
 from karenina.studies.clustering.files import read_json, read_plan
 from karenina.studies.clustering.results import SCORES, bounds, correlations, number, printed, scatter, sentence
 
@@ -153,7 +154,7 @@ def page(results: dict) -> str:
 
 def write(results: dict, docs: Path = DOCS) -> None:
     rows = results["rows"]
-    scatter(rows, correlations(rows), results["plan"]["cap"]).savefig(docs / "clustering.png", dpi=100)
+    draw(scatter(rows, correlations(rows), results["plan"]["cap"])).savefig(docs / "clustering.png", dpi=100)
     (docs / "clustering.md").write_text(page(results), encoding="utf-8")
 
 

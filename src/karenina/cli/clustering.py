@@ -1,10 +1,13 @@
 """`karenina study` for the preset `clustering`, whose models are agents' eyes. Called by karenina.cli.study."""
 
+import sys
 import time
 import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from karenina.cli._common import next_steps, print_json
 
 if TYPE_CHECKING:
     from karenina.studies.clustering.plan import Plan
@@ -57,9 +60,15 @@ def grid(plan: "Plan") -> str:
     return f"sprites x {seen}, beta {betas} x {plan.seeds} seeds"
 
 
-def show_plan(plan: "Plan", workers: int, *, toml: bool, measure: bool) -> None:
+def show_plan(plan: "Plan", workers: int, *, toml: bool, measure: bool, as_json: bool) -> None:
     if toml:
         print(to_toml(plan), end="")
+        return
+    if as_json:
+        from karenina.studies.clustering.estimate import estimate
+
+        cost = {"core_seconds": estimate(plan)} if measure else {}
+        print_json({"name": NAME, **cost, "models": len(plan.strengths), "plan": asdict(plan)})
         return
     print(f"{NAME}: {len(plan.strengths):,} models\n{grid(plan)}")
     print(f"  {plan.side}x{plan.side} pixels, {plan.latents} latents, {plan.initialisations} agents for each model,")
@@ -73,26 +82,37 @@ def show_plan(plan: "Plan", workers: int, *, toml: bool, measure: bool) -> None:
         print(f"time on this machine: about {duration(sum(cost.values()))} of a core ({parts}), {workers} at a time")
 
 
-def run(plan: "Plan", out: Path, workers: int | None) -> None:
+def run(plan: "Plan", out: Path, workers: int | None, *, as_json: bool) -> None:
     from karenina.studies.clustering.files import read_json
     from karenina.studies.clustering.runner import run as run_study
 
-    print(f"{NAME}: {len(plan.strengths):,} models in {out}", flush=True)
+    def say(line: str) -> None:
+        print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+
+    say(f"{NAME}: {len(plan.strengths):,} models in {out}")
     try:
-        run_study(plan, out, workers=workers, say=lambda line: print(f"{time.strftime('%H:%M:%S')} {line}", flush=True))
+        run_study(plan, out, workers=workers, say=lambda line: say(f"{time.strftime('%H:%M:%S')} {line}"))
     except KeyboardInterrupt:
-        print(f"stopped; the same command resumes it. `karenina study status {out}` says how far it is", flush=True)
+        say(f"stopped; the same command resumes it. `karenina study status {out}` says how far it is")
         raise
     censored = sum(row["censored"] for row in read_json(out / "results.json"))
     agents = len(plan.strengths) * plan.initialisations
-    print(f"{agents:,} agents done, {censored:,} of them censored at {plan.cap:,} steps")
-    print(f"results in {out / 'results.json'}; `karenina study analyse {out}` says what they mean")
+    if as_json:
+        print_json({"study": out, "agents": agents, "censored": censored, "results": out / "results.json"})
+        return
+    print(f"{agents:,} agents done, {censored:,} of them censored at {plan.cap:,} steps; results in {out}/results.json")
+    next_steps(("report", out), ("study", "analyse", out))
 
 
-def status(folder: Path) -> None:
+def status(folder: Path, *, as_json: bool) -> None:
     from karenina.studies.clustering.runner import status as status_of
 
     found = status_of(folder)
+    if as_json:
+        at = [{"task": task, "who": who} for task, who in found.running]
+        counts = {"done": len(found.done), "to_do": len(found.waiting), "running": at}
+        print_json({"name": NAME, "models": len(found.plan.strengths), "tasks": counts})
+        return
     print(f"{NAME}: {len(found.plan.strengths):,} models")
     print(f"tasks: {len(found.done):,} done, {len(found.running):,} running, {len(found.waiting):,} to do")
     for task, who in found.running:
@@ -101,7 +121,7 @@ def status(folder: Path) -> None:
         print(f"  next: {found.waiting[0]}")
 
 
-def analyse(folder: Path, paper: str | None, *, figures: bool) -> None:
+def analyse(folder: Path, paper: str | None, *, figures: bool, as_json: bool) -> None:
     from karenina.studies.clustering.files import read_plan
     from karenina.studies.clustering.papers import write_papers
     from karenina.studies.clustering.results import correlations, sentence, write_analysis
@@ -114,6 +134,11 @@ def analyse(folder: Path, paper: str | None, *, figures: bool) -> None:
     rows = Study(plan, folder).measures()
     if not rows:
         raise ValueError(f"{folder} has no agents that are done: `karenina study run {folder}` goes on")
+    if as_json:
+        table = write_analysis(folder, rows, plan.cap, figures=figures)
+        made = {f"{one.item.paper} {one.item.name}": one.files for one in write_papers(folder, paper, figures=figures)}
+        print_json({"models": len(rows), "masks": plan.masks, "correlations": table, "items": made})
+        return
     if len(rows) < len(plan.strengths):
         print(f"{folder} is not complete: {len(rows)} of {len(plan.strengths)} models are analysed")
     frame = write_analysis(folder, rows, plan.cap, figures=figures)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from karenina._files import atomic, sweep
+from karenina.pages.embedded import charts_of
 from karenina.pages.figures import Section, Shown, keep
 from karenina.pages.page import render, save, versions
 from karenina.studies.clustering.files import read_json, read_plan
@@ -22,8 +23,6 @@ from karenina.studies.clustering.results import (
 )
 from karenina.studies.clustering.runner import seconds, status
 from karenina.studies.clustering.study import Study
-
-SIDE = 256  # of an episode on the page
 
 
 def report(folder: Path, out: Path) -> Path:
@@ -54,7 +53,7 @@ def report(folder: Path, out: Path) -> Path:
             "how": [how(plan.__dict__)],
             "commands": [f"karenina study run {folder}", f"karenina report {folder}"],
             "versions": versions(),
-            "data": {},
+            "data": {"charts": charts_of(sections)},
         }
     )
     return save(out, page)
@@ -85,8 +84,8 @@ def _answer(rows: list[dict[str, Any]], found: list[Correlation], cap: int, out:
     ]
     censored, agents = sum(row["censored"] for row in rows), sum(len(row["agents"]) for row in rows)
     caption = (
-        f"A point is a vision model, at the mean of its agents; hollow: an agent was censored at {cap:,} steps, as "
-        f"{censored} of {agents} were."
+        f"A point is a vision model, at the mean of its agents. {censored} of {agents} agents were censored at the "
+        f"grey line, {cap:,} steps."
     )
     figure = keep(scatter(rows, found, cap), out / "figures", "steps", "Steps against scores", caption)
     return Section("answer", "The answer", sentence(found), (figure,), table=(heading, *lines))
@@ -113,7 +112,7 @@ def _episodes(folder: Path, out: Path) -> Section | None:
         with atomic(out / "figures" / f"{name}.gif") as part:
             part.write_bytes(data)
         src = f"data:image/gif;base64,{base64.b64encode(data).decode()}"
-        shown.append(Shown(name, TITLES[one["name"]], caption_of(one), src, SIDE, SIDE))
+        shown.append(Shown(name, TITLES[one["name"]], caption_of(one), files=(f"{name}.gif",), film=src))
     text = "One episode each, from the same scene; the white cross is the click, and the sprite there moves."
     return Section("episodes", "Episodes", text, tuple(shown), pairs=True)
 

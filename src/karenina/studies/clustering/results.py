@@ -10,9 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from karenina._figures import Figure
 from karenina._files import atomic
-from karenina._style import COLOURS
+from karenina.studies.analyses.charts import Chart, Panel, Series, draw
 
 Floats = NDArray[np.float64]
 SCORES = {
@@ -155,29 +154,18 @@ def bounds(interval: tuple[float, float]) -> str:
     return "-" if np.isnan(interval).any() else f"[{interval[0]:+.2f}, {interval[1]:+.2f}]"
 
 
-def scatter(rows: Sequence[dict[str, Any]], found: Sequence[Correlation], cap: int) -> Figure:
-    """Steps against each score, a point per vision model; hollow where an agent was censored."""
-    columns = min(len(found), 3)
-    lines = -(-len(found) // columns)
-    figure = Figure(figsize=(3.1 * columns, 2.9 * lines), layout="constrained")
-    axes = figure.subplots(lines, columns, sharey=True, squeeze=False)
-    betas = sorted({row["beta"] for row in rows})
-    for axis, one in zip(axes.flat, found):
-        for beta, ink in zip(betas, COLOURS):
+def scatter(rows: Sequence[dict[str, Any]], found: Sequence[Correlation], cap: int) -> Chart:
+    """Steps against each score, a point per vision model."""
+    panels = []
+    for one in found:
+        series = []
+        for i, beta in enumerate(sorted({row["beta"] for row in rows})):
             of = [row for row in rows if row["beta"] == beta and row[one.score] is not None]
-            faces = ["none" if row["censored"] else ink for row in of]
-            x, y = [row[one.score] for row in of], [row["steps"] for row in of]
-            axis.scatter(x, y, s=20, edgecolors=ink, facecolors=faces, label=f"beta {beta:g}")
-        axis.axhline(cap, color="0.7", linewidth=0.8, linestyle=":")
-        axis.set_xlabel(SCORES[one.score])
-        axis.set_title(f"rho {number(one.rho)} {bounds(one.interval)}", fontsize=9)
-    for axis in axes.flat[len(found) :]:
-        axis.set_axis_off()
-    for line in axes:
-        line[0].set_ylabel("steps to 90 % success", fontsize=9)
-    if betas:
-        axes.flat[0].legend(fontsize=7)
-    return figure
+            x, y = tuple(row[one.score] for row in of), tuple(row["steps"] for row in of)
+            series.append(Series(f"beta {beta:g}", x, y, colour=i))
+        title = f"{SCORES[one.score]}: {number(one.rho)} {bounds(one.interval)}"
+        panels.append(Panel(title, tuple(series), SCORES[one.score], "steps to 90 % success", reference=cap))
+    return Chart("dots", tuple(panels))
 
 
 def write_analysis(folder: Path, rows: Sequence[dict[str, Any]], cap: int, *, figures: bool = True) -> pd.DataFrame:
@@ -188,5 +176,5 @@ def write_analysis(folder: Path, rows: Sequence[dict[str, Any]], cap: int, *, fi
         frame.to_csv(part, index=False)
     if figures:
         with atomic(folder / "analysis" / "clustering.png") as part:
-            scatter(rows, found, cap).savefig(part, dpi=120)
+            draw(scatter(rows, found, cap)).savefig(part, dpi=120)
     return frame

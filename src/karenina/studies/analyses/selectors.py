@@ -1,0 +1,133 @@
+"""Which label-free score chooses best? The chosen model beside the best one and a random one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from karenina.numerics.resampling import RESAMPLES, interval
+from karenina.studies.analyses.charts import Chart, Panel, Series, plain_number
+from karenina.studies.analyses.shared import preferred, short
+from karenina.studies.results.table import need, wide_table
+
+Floats = NDArray[np.float64]
+
+# Scores that are better when small. All others that need no labels are better when large.
+_SMALL = ("reconstruction", "kl", "total_correlation", "wasserstein_correlation", "mutual_information")
+
+
+def compute(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> pd.DataFrame:
+    """How good a model each label-free score chooses, judged by each supervised score.
+
+    Choosing among all models of a data set ("all"), and among the seeds of one setting ("seeds"; mean over settings),
+    where the strength cannot help. A score that is the same for all candidates, as the dynamics score within a
+    setting, chooses at random among them. gain = (chosen - random) / (oracle - random): 1 is the best model, 0 what a
+    random choice gives on average; regret = oracle - chosen. Intervals resample the models ("all") or the settings
+    ("seeds").
+    -> data, among, selector, score, chosen, random, oracle, gain, low, high, regret, models
+    """
+    table = wide_table(frame)
+    labelled = table.labelled()
+    free = table.columns(supervised=False)
+    need(bool(free), "label-free scores")
+    lines = []
+    for (data,), rows in table.groups("data"):
+        settings = pd.factorize(table.runs["setting"].to_numpy()[rows])[0]
+        for j in free:
+            selector = _sign(table.names[j]) * table.values[rows, j]
+            for k in labelled:
+                score = table.values[rows, k]
+                known = np.isfinite(selector) & np.isfinite(score)
+                if known.sum() < 2:
+                    continue
+                a, b = selector[known], score[known]
+                start = (data, "all", table.names[j], table.names[k])
+                lines.append((*start, *_among_all(a, b, resamples, seed), int(known.sum())))
+                groups = [np.flatnonzero(settings[known] == g) for g in np.unique(settings[known])]
+                groups = [group for group in groups if len(group) > 1]
+                if groups:
+                    start = (data, "seeds", table.names[j], table.names[k])
+                    found = _among_seeds(a, b, groups, resamples, seed)
+                    lines.append((*start, *found, sum(map(len, groups))))
+    names = ["chosen", "random", "oracle", "gain", "low", "high", "regret", "models"]
+    return pd.DataFrame(lines, columns=["data", "among", "selector", "score", *names])
+
+
+def _sign(selector: str) -> int:
+    return -1 if selector.startswith(_SMALL) else 1
+
+
+def choose(selector: Floats, score: Floats) -> Floats:
+    """The score of the model that the selector puts first, along the last axis; the mean over models that share the
+    first place."""
+    first = selector == selector.max(axis=-1, keepdims=True)
+    chosen: Floats = np.where(first, score, 0.0).sum(axis=-1) / first.sum(axis=-1)
+    return chosen
+
+
+def _among_all(selector: Floats, score: Floats, resamples: int, seed: int) -> tuple[float, ...]:
+    drawn = np.random.default_rng(seed).integers(len(score), size=(resamples, len(score)))
+    return _summary(*_outcomes(selector, score), *_outcomes(selector[drawn], score[drawn]))
+
+
+def _among_seeds(
+    selector: Floats, score: Floats, groups: Sequence[NDArray[np.int64]], resamples: int, seed: int
+) -> tuple[float, ...]:
+    parts = np.array([_outcomes(selector[group], score[group]) for group in groups])
+    drawn = np.random.default_rng(seed).integers(len(parts), size=(resamples, len(parts)))
+    return _summary(*parts.mean(axis=0), *parts[drawn].mean(axis=1).T)
+
+
+def _outcomes(selector: Floats, score: Floats) -> tuple[Floats, Floats, Floats]:
+    """What the selector, a random choice (on average) and an oracle get, along the last axis."""
+    return choose(selector, score), score.mean(axis=-1), score.max(axis=-1)
+
+
+def _summary(
+    chosen: float, random: float, oracle: float, *resampled: Floats
+) -> tuple[float, float, float, float, float, float, float]:
+    low, high = interval(_gain(*resampled))
+    gain = float(_gain(*np.atleast_1d(chosen, random, oracle))[0])
+    return float(chosen), float(random), float(oracle), gain, float(low), float(high), float(oracle - chosen)
+
+
+def _gain(chosen: Floats, random: Floats, oracle: Floats) -> Floats:
+    """0 where all models are alike, so that every choice is as good."""
+    room = oracle - random
+    gain: Floats = np.divide(chosen - random, room, out=np.zeros_like(chosen), where=room > 1e-12)
+    return gain
+
+
+def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
+    """Gain of each selector, a panel per data set: among all models, and among seeds."""
+    score = preferred(frame, scores or ("mig",))
+    part = frame[frame["score"] == score]
+    selectors = list(dict.fromkeys(part["selector"]))
+    words = {"all": "among all models", "seeds": "among the seeds of a setting"}
+    panels = []
+    for data, here in part.groupby("data", sort=False):
+        series = []
+        for i, (among, lines) in enumerate(here.groupby("among", sort=False)):
+            x = [selectors.index(name) for name in lines["selector"]]
+            numbers = (lines[name].tolist() for name in ("gain", "low", "high"))
+            series.append(Series(words[str(among)], x, *numbers, count=lines["models"].tolist(), colour=i))
+        names = tuple(map(short, selectors))
+        panels.append(Panel(f"{short(data)}, by {score}", tuple(series), "", "gain", names, reference=1.0))
+    note = "0 is a random choice, the grey line at 1 the best model. Whiskers: 95 % interval."
+    return Chart("bars", tuple(panels), "gain", note)
+
+
+def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
+    score = preferred(frame, prefer)
+    texts = []
+    for among, words in (("all", "among all models of a data set"), ("seeds", "among the seeds of a setting")):
+        part = frame[(frame["score"] == score) & (frame["among"] == among)]
+        if part.empty:
+            continue
+        mean = part.groupby("selector", sort=False)["gain"].mean().sort_values()
+        texts.append(
+            f"{words}, {mean.index[-1]} chooses best (gain {plain_number(mean.iloc[-1])}) and {mean.index[0]} worst "
+            f"({plain_number(mean.iloc[0])})"
+        )
+    return f"Judged by {score}, " + "; ".join(texts) + ". A gain of 0 is a random choice, 1 the best model."
