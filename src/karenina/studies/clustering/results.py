@@ -133,7 +133,8 @@ def sentence(found: Sequence[Correlation]) -> str:
     parts = []
     for score, whose in (("udr_spearman", "Duan et al. (2020)"), ("dynamics", "Holtz et al. (2022)")):
         one, paper = by[score], papers[score]
-        text = f"{SCORES[score]}: this study {says[one.verdict]} the {paper:+.2f} of {whose}"
+        name = SCORES[score][0].upper() + SCORES[score][1:]
+        text = f"{name}: this study {says[one.verdict]} the {paper:+.2f} of {whose}"
         if np.isnan(one.rho):
             parts.append(f"{text}: there are too few models, or all are equal in steps or scores.")
             continue
@@ -163,7 +164,7 @@ def scatter(rows: Sequence[dict[str, Any]], found: Sequence[Correlation], cap: i
             of = [row for row in rows if row["beta"] == beta and row[one.score] is not None]
             x, y = tuple(row[one.score] for row in of), tuple(row["steps"] for row in of)
             series.append(Series(f"beta {beta:g}", x, y, colour=i))
-        title = f"{SCORES[one.score]}: {number(one.rho)} {bounds(one.interval)}"
+        title = f"rho {number(one.rho)} {bounds(one.interval)}"
         panels.append(Panel(title, tuple(series), SCORES[one.score], "steps to 90 % success", reference=cap))
     return Chart("dots", tuple(panels))
 
