@@ -119,7 +119,7 @@ def evaluate(
         if tasks or any(
             name in METRICS and "sampler" in METRICS[name].parameters for name in scoring.select(metrics, protocol)
         ):
-            sampler = sampler_of(run, data, interventions, rows, seed)
+            sampler = sampler_of(run, data.whole, interventions, rows, seed)
             encoding = time.perf_counter() - start if isinstance(sampler, Blocks) else 0.0
         # Locatello et al. (2019), appendix C: predictors are trained on 10,000 rows and tested on 5,000 others.
         apart = protocol == "locatello" and any(
