@@ -22,8 +22,8 @@ from karenina.cli._common import (
     with_options,
 )
 
-_BY = ("udr", "udr-spearman", "udr-a2a", "udr-spearman-a2a", "dynamics", "orthogonality", "support", "elbo")
-_BY += ("reconstruction", "kl", "total-correlation", "mutual-information", "active-units")
+_BY: tuple[str, ...] = ("udr", "udr-spearman", "udr-a2a", "udr-spearman-a2a", "dynamics", "orthogonality", "support")
+_BY += ("elbo", "reconstruction", "kl", "total-correlation", "mutual-information", "active-units")
 
 
 def rank(

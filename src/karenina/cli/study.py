@@ -188,8 +188,8 @@ def status(
 
         failures = {name: {"label": points[name].label, "reason": folder.reason(name)} for name in found.failed}
         at = [{"model": points[one.hash].label, "at": one.at, "who": one.who} for one in found.running]
-        broken = {"damaged": damaged(folder)} if check else {}
-        print_json({**_counts(found), "stale": found.stale, "at": at, "failures": failures, **broken})
+        checked = {"damaged": damaged(folder)} if check else {}
+        print_json({**_counts(found), "stale": found.stale, "at": at, "failures": failures, **checked})
         return
     print(f"{found.plan.name}: {found.total:,} models")
     done, running, failed = len(found.done), len(found.running), len(found.failed)
