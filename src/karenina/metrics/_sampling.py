@@ -81,6 +81,7 @@ class Table:
         """The same of blocks: per factor codes (b, V, d) of b rows in which it takes each of V values.
 
         rows (n, d), factors (n, k): other draws of the generative model, which have the value of a factor by chance.
+        Where these are as many as the blocks, they alone stand for it.
         """
         orders: list[Ints] = []
         sizes: list[int] = []
@@ -90,7 +91,11 @@ class Table:
             b, v = along.shape[:2]
             places = begin + np.arange(b * v).reshape(b, v)
             begin += b * v
-            groups = list(places) if rest else [np.append(*pair) for pair in zip(places.T, _having(column, known))]
+            # The values of a factor share the other factors of the blocks, and so their accidents; rows do not.
+            held = [
+                own if len(own) >= b else np.append(mine, own) for mine, own in zip(places.T, _having(column, known))
+            ]
+            groups = list(places) if rest else held
             orders += groups
             sizes += [len(group) for group in groups]
             counts.append(len(groups))
