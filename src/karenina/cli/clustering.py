@@ -77,9 +77,9 @@ def show_plan(plan: "Plan", workers: int, *, toml: bool, measure: bool, as_json:
         from karenina.studies.clustering.estimate import estimate
         from karenina.studies.execution.display import duration
 
-        cost = estimate(plan)
-        parts = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in cost.items())
-        print(f"time on this machine: about {duration(sum(cost.values()))} of a core ({parts}), {workers} at a time")
+        costs = estimate(plan)
+        parts = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in costs.items())
+        print(f"time on this machine: about {duration(sum(costs.values()))} of a core ({parts}), {workers} at a time")
 
 
 def run(plan: "Plan", out: Path, workers: int | None, *, as_json: bool) -> None:
@@ -149,8 +149,8 @@ def analyse(folder: Path, paper: str | None, *, figures: bool, as_json: bool) ->
         print("oracle masks: the true masks stand in for a MONet's")
     print(sentence(correlations(rows)))
     print(f"in {folder / 'analysis' / 'clustering.csv'}")
-    for made in write_papers(folder, paper, figures=figures):
-        print(f"{made.item.paper} {made.item.name}: {made.item.title}, in {made.files[0]}")
+    for output in write_papers(folder, paper, figures=figures):
+        print(f"{output.item.paper} {output.item.name}: {output.item.title}, in {output.files[0]}")
 
 
 def default_out(what: str, scale: str | None) -> Path:

@@ -42,8 +42,10 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
         for d, data in enumerate(datas):
             here = part[part["data"] == data]
             x = pd.Categorical(here["method"], methods).codes.tolist()
-            numbers = (here[name].tolist() for name in ("median", "q25", "q75", "least", "most", "runs"))
-            series.append(Series(short(data), x, *numbers, colour=d))
+            y, low, high, least, most, count = (
+                here[name].tolist() for name in ("median", "q25", "q75", "least", "most", "runs")
+            )
+            series.append(Series(short(data), x, y, low, high, least, most, count, colour=d))
         return Panel(title, tuple(series), ticks=tuple(methods))
 
     note = "Circle: median; thick: the middle half of the models; thin: all of them."

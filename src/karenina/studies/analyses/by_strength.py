@@ -37,13 +37,14 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
         for (data, method), line in part.groupby(["data", "method"], sort=False):
             line = line.sort_values("strength")
             m, d = methods.index(method), datas.index(data)
-            bounds = (line["low"].tolist(), line["high"].tolist()) if len(datas) == 1 else ((), ())
+            low, high = (line["low"].tolist(), line["high"].tolist()) if len(datas) == 1 else ((), ())
             series.append(
                 Series(
                     f"{method}, {short(data)}" if len(datas) > 1 else method,
                     range(len(line)),
                     line["median"].tolist(),
-                    *bounds,
+                    low,
+                    high,
                     count=line["runs"].tolist() if "runs" in line else (),
                     at=[f"{value:g}" for value in line["strength"]],
                     colour=m,

@@ -80,7 +80,7 @@ class Chart:
     """
 
     kind: str
-    panels: tuple[Panel, ...] | tuple[Heat, ...]
+    panels: "tuple[Panel | Heat, ...]"
     value: str = ""
     note: str = ""
     legend: tuple[tuple[str, int | None, int | None], ...] = ()
@@ -154,10 +154,10 @@ def draw(chart: Chart) -> Figure:
     if key:
         from matplotlib.lines import Line2D
 
-        mark = {"lines": {"linewidth": 1.5}, "dots": {"linestyle": "", "marker": "o", "markersize": 4}}
+        mark: dict[str, dict[str, Any]] = {"lines": {"linewidth": 1.5}, "dots": {"linestyle": "", "marker": "o", "markersize": 4}}
         plain = mark.get(chart.kind, {"linewidth": 5})
         handles = [
-            Line2D([], [], color="0.3" if c is None else colour(c), **{"linestyle": DASHES[d or 0], **plain})  # type: ignore[arg-type]
+            Line2D([], [], color="0.3" if c is None else colour(c), **{"linestyle": DASHES[d or 0], **plain})
             for _, c, d in key
         ]
         figure.legend(

@@ -38,8 +38,8 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     for d, data in enumerate(datas):
         here = frame[frame["data"] == data].groupby("method", sort=False).mean(numeric_only=True)
         x = pd.Categorical(here.index, methods).codes.tolist()
-        numbers = (here[name].tolist() for name in ("off", "low", "high"))
-        series.append(Series(short(data), x, *numbers, count=here["runs"].tolist(), colour=d))
+        y, low, high = (here[name].tolist() for name in ("off", "low", "high"))
+        series.append(Series(short(data), x, y, low, high, count=here["runs"].tolist(), colour=d))
     panel = Panel("", tuple(series), "", "latents switched off", tuple(methods))
     return Chart("bars", (panel,), "latents switched off", "Whiskers: 95 % interval of the mean.")
 

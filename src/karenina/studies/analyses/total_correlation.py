@@ -48,9 +48,9 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
         for (method, kind), line in part.groupby(["method", "representation"], sort=False):
             line = line.sort_values("strength")
             at = [f"{value:g}" for value in line["strength"]]
-            style = {"colour": methods.index(method), "dash": int(kind == "sampled")}
             name = f"{method}, {kind} codes"
-            series.append(Series(name, range(len(line)), line["median"].tolist(), at=at, **style))
+            colour, dash = methods.index(method), int(kind == "sampled")
+            series.append(Series(name, range(len(line)), line["median"].tolist(), at=at, colour=colour, dash=dash))
         return Panel(title, tuple(series), label, "nats", ticks, symlog=True)
 
     legend: list[tuple[str, int | None, int | None]] = [(sweep_of(frame, m), i, 0) for i, m in enumerate(methods)]

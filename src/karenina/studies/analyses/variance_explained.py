@@ -79,8 +79,8 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
         for p, predictor in enumerate(words):
             here = part[part["predictor"] == predictor]
             x = pd.Categorical(here["data"], datas).codes.tolist()
-            numbers = (here[name].tolist() for name in ("explained", "low", "high"))
-            series.append(Series(words[predictor], x, *numbers, colour=p))
+            y, low, high = (here[name].tolist() for name in ("explained", "low", "high"))
+            series.append(Series(words[predictor], x, y, low, high, colour=p))
         return Panel(title, tuple(series), "", "share of variance", tuple(map(short, datas)), (0.0, 1.0))
 
     note = "Whiskers: 95 % interval. What is left is the seed's."
