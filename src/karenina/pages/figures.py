@@ -24,7 +24,7 @@ FOLDED, FOLDED_FOR_ONE_METHOD = ("agreement_kendall",), ("by_method", "udr")
 class Shown:
     """A figure in the page. chart: as `Chart.to_json` gives it; pictures: as in `Drawn`; neither: the caption says all.
 
-    folded: behind its title, closed. files: names in the folder `figures`.
+    folded: behind its title, closed. files: names in the folder `figures`. film: an animation, in a data URI.
     """
 
     name: str
@@ -34,11 +34,13 @@ class Shown:
     pictures: tuple[dict[str, Any], ...] = ()
     folded: bool = False
     files: tuple[str, ...] = ()
+    film: str = ""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Figures under a heading. missing: (analysis, what it needs). pairs: figures stand side by side where they fit."""
+    """Figures under a heading. missing: (analysis, what it needs). pairs: figures stand side by side where they fit.
+    table: lines of cells, the first being headings."""
 
     id: str
     title: str
@@ -46,6 +48,7 @@ class Section:
     figures: tuple[Shown, ...]
     missing: tuple[tuple[str, str], ...] = ()
     pairs: bool = False
+    table: tuple[tuple[str, ...], ...] = ()
 
 
 def sections(contents: Contents, folder: Path, say: Callable[[str], None]) -> list[Section]:
