@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from karenina.numerics.resampling import median_bounds, quartiles
-from karenina.studies.analyses.charts import Chart, Panel, Series
+from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of
 from karenina.studies.analyses.shared import groups, join, panels, preferred, short
 from karenina.studies.results.table import wide_table
 
@@ -42,10 +42,8 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
         for d, data in enumerate(datas):
             here = part[part["data"] == data]
             x = pd.Categorical(here["method"], methods).codes.tolist()
-            y, low, high, least, most, count = (
-                here[name].tolist() for name in ("median", "q25", "q75", "least", "most", "runs")
-            )
-            series.append(Series(short(data), x, y, low, high, least, most, count, colour=d))
+            numbers = columns_of(here, y="median", low="q25", high="q75", least="least", most="most", count="runs")
+            series.append(Series(short(data), x, **numbers, colour=d))
         return Panel(title, tuple(series), ticks=tuple(methods))
 
     note = "Circle: median; thick: the middle half of the models; thin: all of them."

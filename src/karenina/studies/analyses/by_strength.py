@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from karenina.studies.analyses import by_method
-from karenina.studies.analyses.charts import Chart, Panel, Series
+from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of
 from karenina.studies.analyses.shared import (
     groups,
     join,
@@ -37,14 +37,13 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
         for (data, method), line in part.groupby(["data", "method"], sort=False):
             line = line.sort_values("strength")
             m, d = methods.index(method), datas.index(data)
-            low, high = (line["low"].tolist(), line["high"].tolist()) if len(datas) == 1 else ((), ())
+            bounds = columns_of(line, low="low", high="high") if len(datas) == 1 else {}
             series.append(
                 Series(
                     f"{method}, {short(data)}" if len(datas) > 1 else method,
                     range(len(line)),
                     line["median"].tolist(),
-                    low,
-                    high,
+                    **bounds,
                     count=line["runs"].tolist() if "runs" in line else (),
                     at=[f"{value:g}" for value in line["strength"]],
                     colour=m,

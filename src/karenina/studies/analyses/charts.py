@@ -37,6 +37,11 @@ class Series:
     dash: int = 0
 
 
+def columns_of(frame: Any, **names: str) -> dict[str, Any]:
+    """Columns of a DataFrame as parts of a Series: y="median", low="q25"."""
+    return {part: frame[name].tolist() for part, name in names.items()}
+
+
 @dataclass(frozen=True)
 class Panel:
     """Series between two axes. ticks: names of the places 0, 1, ... of the first axis; () for numbers. reference: where
@@ -80,7 +85,7 @@ class Chart:
     """
 
     kind: str
-    panels: "tuple[Panel | Heat, ...]"
+    panels: tuple[Panel, ...] | tuple[Heat, ...]
     value: str = ""
     note: str = ""
     legend: tuple[tuple[str, int | None, int | None], ...] = ()
@@ -136,7 +141,8 @@ def draw(chart: Chart) -> Figure:
     figure = Figure(figsize=(total, lines * height + 0.17 * rows + 0.1), layout="constrained", dpi=110)
     axes = list(figure.subplots(lines, columns, squeeze=False).flat)
     shown = None
-    for ax, panel in zip(axes, chart.panels):
+    every: tuple[Panel | Heat, ...] = chart.panels
+    for ax, panel in zip(axes, every):
         if isinstance(panel, Heat):
             shown = _draw_heat(ax, panel) or shown
         else:
@@ -154,7 +160,10 @@ def draw(chart: Chart) -> Figure:
     if key:
         from matplotlib.lines import Line2D
 
-        mark: dict[str, dict[str, Any]] = {"lines": {"linewidth": 1.5}, "dots": {"linestyle": "", "marker": "o", "markersize": 4}}
+        mark: dict[str, dict[str, Any]] = {
+            "lines": {"linewidth": 1.5},
+            "dots": {"linestyle": "", "marker": "o", "markersize": 4},
+        }
         plain = mark.get(chart.kind, {"linewidth": 5})
         handles = [
             Line2D([], [], color="0.3" if c is None else colour(c), **{"linestyle": DASHES[d or 0], **plain})

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from karenina.numerics.resampling import mean_bounds
-from karenina.studies.analyses.charts import Chart, Panel, Series
+from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of
 from karenina.studies.analyses.shared import MOST_PARTS, short
 from karenina.studies.results.table import need, wide_table
 
@@ -38,8 +38,8 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     for d, data in enumerate(datas):
         here = frame[frame["data"] == data].groupby("method", sort=False).mean(numeric_only=True)
         x = pd.Categorical(here.index, methods).codes.tolist()
-        y, low, high = (here[name].tolist() for name in ("off", "low", "high"))
-        series.append(Series(short(data), x, y, low, high, count=here["runs"].tolist(), colour=d))
+        numbers = columns_of(here, y="off", low="low", high="high", count="runs")
+        series.append(Series(short(data), x, **numbers, colour=d))
     panel = Panel("", tuple(series), "", "latents switched off", tuple(methods))
     return Chart("bars", (panel,), "latents switched off", "Whiskers: 95 % interval of the mean.")
 

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina.numerics.resampling import RESAMPLES, interval
-from karenina.studies.analyses.charts import Chart, Panel, Series, plain_number
+from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of, plain_number
 from karenina.studies.analyses.shared import preferred, short
 from karenina.studies.results.table import need, wide_table
 
@@ -110,8 +110,8 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
         series = []
         for i, (among, lines) in enumerate(here.groupby("among", sort=False)):
             x = [selectors.index(name) for name in lines["selector"]]
-            y, low, high = (lines[name].tolist() for name in ("gain", "low", "high"))
-            series.append(Series(words[str(among)], x, y, low, high, count=lines["models"].tolist(), colour=i))
+            numbers = columns_of(lines, y="gain", low="low", high="high", count="models")
+            series.append(Series(words[str(among)], x, **numbers, colour=i))
         names = tuple(map(short, selectors))
         panels.append(Panel(f"{short(data)}, by {score}", tuple(series), "", "gain", names, reference=1.0))
     note = "0 is a random choice, the grey line at 1 the best model. Whiskers: 95 % interval."

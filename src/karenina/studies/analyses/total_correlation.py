@@ -1,6 +1,7 @@
 """Dependence between latents, of mean and of sampled codes."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,9 +49,9 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
         for (method, kind), line in part.groupby(["method", "representation"], sort=False):
             line = line.sort_values("strength")
             at = [f"{value:g}" for value in line["strength"]]
+            style: dict[str, Any] = {"colour": methods.index(method), "dash": int(kind == "sampled")}
             name = f"{method}, {kind} codes"
-            colour, dash = methods.index(method), int(kind == "sampled")
-            series.append(Series(name, range(len(line)), line["median"].tolist(), at=at, colour=colour, dash=dash))
+            series.append(Series(name, range(len(line)), line["median"].tolist(), at=at, **style))
         return Panel(title, tuple(series), label, "nats", ticks, symlog=True)
 
     legend: list[tuple[str, int | None, int | None]] = [(sweep_of(frame, m), i, 0) for i, m in enumerate(methods)]

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina.numerics.resampling import RESAMPLES, interval, same_rows
-from karenina.studies.analyses.charts import Chart, Panel, Series
+from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of
 from karenina.studies.analyses.shared import groups, join, panels, preferred, short
 from karenina.studies.results.table import wide_table
 
@@ -79,8 +79,8 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
         for p, predictor in enumerate(words):
             here = part[part["predictor"] == predictor]
             x = pd.Categorical(here["data"], datas).codes.tolist()
-            y, low, high = (here[name].tolist() for name in ("explained", "low", "high"))
-            series.append(Series(words[predictor], x, y, low, high, colour=p))
+            numbers = columns_of(here, y="explained", low="low", high="high")
+            series.append(Series(words[predictor], x, **numbers, colour=p))
         return Panel(title, tuple(series), "", "share of variance", tuple(map(short, datas)), (0.0, 1.0))
 
     note = "Whiskers: 95 % interval. What is left is the seed's."
