@@ -1,0 +1,182 @@
+"""Which of the trained models to take, without labels, and how sure that is."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karenina._active import ACTIVE_KL
+from karenina.evaluation.udr_versions import compute_udr
+from karenina.fitting.halving import Known, Setting
+from karenina.numerics.gaussian import kl_per_latent
+from karenina.selection import udr
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from karenina.training import Run
+    from karenina.training.config import Config
+
+ROWS = 2000  # images on which models are compared
+_NULL_COPIES, _NULL_ROWS = 12, 1000
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A finished run and what it makes of the images that all models are compared on.
+
+    kl: (L,). explained: share of the variance of the pixels that its reconstructions explain.
+    """
+
+    path: Path
+    config: "Config"
+    setting: Setting
+    codes: NDArray[np.float32]
+    kl: Floats
+    explained: float
+
+    @property
+    def active(self) -> int:
+        return int((self.kl > ACTIVE_KL).sum())
+
+
+def measure(run: "Run", setting: Setting, images: NDArray[np.uint8]) -> Model:
+    mean, logvar = run.encode(images)
+    few = images[:500]
+    values = few.astype(np.float64) / 255
+    left = ((values - run.decode(mean[: len(few)])) ** 2).sum()
+    total = ((values - values.mean(0)) ** 2).sum()
+    explained = 1 - left / total if total > 0 else math.nan
+    assert run.path is not None
+    return Model(run.path, run.config, setting, mean, kl_per_latent(mean, logvar), float(explained))
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Models and their UDR: within: of models of one setting; all_to_all: of all models, with its 95 % interval."""
+
+    models: Sequence[Model]
+    within: Floats
+    all_to_all: Floats
+    interval: Floats
+
+    @cached_property
+    def by_setting(self) -> dict[Setting, list[int]]:
+        found: dict[Setting, list[int]] = {}
+        for i, model in enumerate(self.models):
+            found.setdefault(model.setting, []).append(i)
+        return dict(sorted(found.items()))
+
+    @property
+    def known(self) -> dict[Setting, Known]:
+        """What the next round of halving is decided from."""
+        return {
+            setting: Known(len(mine), tuple(self.models[i].active for i in mine), self.score(setting))
+            for setting, mine in self.by_setting.items()
+        }
+
+    def score(self, setting: Setting) -> float:
+        """The median UDR of a setting's models, of those that have an active latent; NaN with fewer than two."""
+        alive = [self.within[i] for i in self.by_setting[setting] if self.models[i].active]
+        return float(np.median(alive)) if len(alive) > 1 else math.nan
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row per model, the best first: the settings by UDR within, their models by UDR of all to all."""
+        import pandas as pd
+
+        order = self.order
+        rows = [
+            {
+                "rank": place,
+                "run": self.models[i].path.name,
+                "method": self.models[i].setting.method,
+                "strength": self.models[i].setting.strength,
+                "seed": self.models[i].config.seed,
+                "udr_setting": self.score(self.models[i].setting),
+                "udr": float(self.within[i]),
+                "udr_a2a": float(self.all_to_all[i]),
+                "low": float(self.interval[i, 0]),
+                "high": float(self.interval[i, 1]),
+                "active": self.models[i].active,
+                "explained": self.models[i].explained,
+            }
+            for place, i in enumerate(order, start=1)
+        ]
+        return pd.DataFrame(rows)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Models from best to worst; those without an active latent last."""
+        scores = {setting: self.score(setting) for setting in self.by_setting}
+        best = chosen_setting(self.known)
+
+        def key(i: int) -> tuple[Any, ...]:
+            setting = self.models[i].setting
+            score = scores[setting]
+            collapsed = self.models[i].active == 0
+            return (
+                collapsed,
+                setting != best,
+                -(score if math.isfinite(score) else -1.0),
+                -(self.all_to_all[i] if math.isfinite(self.all_to_all[i]) else -1.0),
+            )
+
+        return sorted(range(len(self.models)), key=key)
+
+    @property
+    def best(self) -> int | None:
+        """The chosen model; None if no model has an active latent."""
+        first = self.order[0] if self.models else None
+        return first if first is not None and self.models[first].active else None
+
+
+def compare(models: Sequence[Model]) -> Compared:
+    """UDR of models, within settings and all to all (Duan et al. 2020, section 4)."""
+    count = len(models)
+    nothing = np.full(count, math.nan)
+    if count < 2:
+        return Compared(models, nothing, nothing, np.full((count, 2), math.nan))
+    codes, kl = [model.codes for model in models], [model.kl for model in models]
+    names = [str(model.setting) for model in models]
+    within = compute_udr("udr_lasso", codes, kl, names).scores if len(set(names)) < count else nothing
+    everyone = compute_udr("udr_spearman_a2a", codes, kl, names)
+    return Compared(models, np.asarray(within), np.asarray(everyone.scores), np.asarray(everyone.interval))
+
+
+def chosen_setting(known: dict[Setting, Known]) -> Setting | None:
+    """The setting whose seeds agree most."""
+    scored = {setting: found for setting, found in known.items() if math.isfinite(found.score)}
+    return max(scored, key=lambda setting: scored[setting].score) if scored else None
+
+
+def chance(model: Model, seed: int = 0) -> float:
+    """The UDR that models would have which found what this one found, each in its own rotation: the 95th percentile.
+
+    A model's active latents, standardised and turned at random, many times; what agreement is left says nothing about
+    disentanglement. With one active latent there is nothing to turn, and agreement proves nothing: 1.
+    """
+    active = model.kl > ACTIVE_KL
+    if active.sum() < 2:
+        return 1.0
+    z = model.codes[:_NULL_ROWS, active].astype(np.float64)
+    z = (z - z.mean(0)) / np.maximum(z.std(0), 1e-12)
+    # White first: the rotation of correlated columns would still show their common direction.
+    u = np.linalg.svd(z, full_matrices=False)[0] * math.sqrt(len(z))
+    rng = np.random.default_rng(seed)
+    turned = [u @ _rotation(u.shape[1], rng) for _ in range(_NULL_COPIES)]
+    found = udr(turned, np.ones((_NULL_COPIES, u.shape[1])), ["turned"] * _NULL_COPIES)
+    return float(np.quantile(found.scores, 0.95))
+
+
+def _rotation(size: int, rng: np.random.Generator) -> Floats:
+    """Uniform over the orthogonal matrices: the QR decomposition of Gaussians, with its signs made unique."""
+    q, r = np.linalg.qr(rng.normal(size=(size, size)))
+    return q * np.sign(np.diag(r))
