@@ -30,18 +30,21 @@ class Fit:
     best : Run
         The chosen model; None if there is none with an active latent.
     ranking : DataFrame
-        Every model, the best first: run, method, strength, seed, udr_setting (median of its setting), udr, udr_a2a with
+        Every model, the best first: run, method, strength, seed, agreement (of its setting: 0 is chance, 1 perfect), udr_setting
+        (median of its setting), udr, udr_a2a with
         its 95 % interval (low, high), active (latents), explained (share of the variance of the pixels).
     verdict : how sure: .level, .why
     advice : what to know and what to try next
     page : Path
     answer : all of it as plain values
+    stopped : "time" where the budget ended the training of a round, "user" after Ctrl-C, else ""
     """
 
     path: Path
     verdict: Verdict
     advice: tuple[Advice, ...]
     answer: dict[str, Any]
+    stopped: str = ""
 
     @property
     def page(self) -> Path:
@@ -106,6 +109,7 @@ def make_answer(
             "method": model.setting.method,
             "strength": model.setting.strength,
             "seed": model.config.seed,
+            "agreement": _plain(compared.agreement(model.setting)),
             "udr_setting": _plain(compared.score(model.setting)),
             "udr_a2a": _plain(compared.all_to_all[best]),
             "interval": [_plain(bound) for bound in compared.interval[best]],
@@ -142,8 +146,11 @@ def describe_settings(compared: Compared) -> list[str]:
     for setting, mine in compared.by_setting.items():
         score = compared.score(setting)
         active = " ".join(str(compared.models[i].active) for i in mine)
-        agreement = f"UDR {score:.2f}" if math.isfinite(score) else "no UDR"
-        lines.append(f"  {setting!s:24s} {agreement}, active latents {active}")
+        if math.isfinite(score):
+            text = f"UDR {score:.2f}, {compared.agreement(setting):+.2f} above chance (perfect is 1)"
+        else:
+            text = "no UDR"
+        lines.append(f"  {setting!s:24s} {text}; active latents {active}")
     return lines
 
 

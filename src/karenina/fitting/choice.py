@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from karenina.training.config import Config
 
 ROWS = 2000  # images on which models are compared
-_NULL_COPIES, _NULL_ROWS = 12, 1000
+_CHANCE_COPIES, _CHANCE_ROWS = 30, 500
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class Compared:
     def known(self) -> dict[Setting, Known]:
         """What the next round of halving is decided from."""
         return {
-            setting: Known(len(mine), tuple(self.models[i].active for i in mine), self.score(setting))
+            setting: Known(len(mine), tuple(self.models[i].active for i in mine), self.agreement(setting))
             for setting, mine in self.by_setting.items()
         }
 
@@ -87,9 +87,18 @@ class Compared:
         alive = [self.within[i] for i in self.by_setting[setting] if self.models[i].active]
         return float(np.median(alive)) if len(alive) > 1 else math.nan
 
+    def agreement(self, setting: Setting) -> float:
+        """The same on a scale on which 0 is what chance explains and 1 is perfect; NaN with fewer than two models.
+
+        UDR rewards few latents: two latents turned at random have a UDR of 0.7, ten one of 0.15. Here it does not.
+        """
+        alive = [i for i in self.by_setting[setting] if self.models[i].active]
+        found = [above_chance(float(self.within[i]), self.models[i].active) for i in alive]
+        return float(np.median(found)) if len(found) > 1 else math.nan
+
     @cached_property
     def frame(self) -> "pd.DataFrame":
-        """One row per model, the best first: the settings by UDR within, their models by UDR of all to all."""
+        """One row per model, the best first."""
         import pandas as pd
 
         order = self.order
@@ -100,6 +109,7 @@ class Compared:
                 "method": self.models[i].setting.method,
                 "strength": self.models[i].setting.strength,
                 "seed": self.models[i].config.seed,
+                "agreement": self.agreement(self.models[i].setting),
                 "udr_setting": self.score(self.models[i].setting),
                 "udr": float(self.within[i]),
                 "udr_a2a": float(self.all_to_all[i]),
@@ -114,20 +124,14 @@ class Compared:
 
     @cached_property
     def order(self) -> list[int]:
-        """Models from best to worst; those without an active latent last."""
-        scores = {setting: self.score(setting) for setting in self.by_setting}
-        best = chosen_setting(self.known)
+        """Models from best to worst: those of settings that agree more than chance explains by their UDR of all to all,
+        then the others, and last those without an active latent."""
+        agreeing = {setting for setting in self.by_setting if self.agreement(setting) > 0}
 
-        def key(i: int) -> tuple[Any, ...]:
-            setting = self.models[i].setting
-            score = scores[setting]
-            collapsed = self.models[i].active == 0
-            return (
-                collapsed,
-                setting != best,
-                -(score if math.isfinite(score) else -1.0),
-                -(self.all_to_all[i] if math.isfinite(self.all_to_all[i]) else -1.0),
-            )
+        def key(i: int) -> tuple[bool, bool, float]:
+            score = self.all_to_all[i]
+            one = self.models[i]
+            return one.active == 0, one.setting not in agreeing, -(score if math.isfinite(score) else -1.0)
 
         return sorted(range(len(self.models)), key=key)
 
@@ -147,33 +151,33 @@ def compare(models: Sequence[Model]) -> Compared:
     codes, kl = [model.codes for model in models], [model.kl for model in models]
     names = [str(model.setting) for model in models]
     within = compute_udr("udr_lasso", codes, kl, names).scores if len(set(names)) < count else nothing
-    everyone = compute_udr("udr_spearman_a2a", codes, kl, names)
+    everyone = compute_udr("udr_lasso_a2a", codes, kl, names)
     return Compared(models, np.asarray(within), np.asarray(everyone.scores), np.asarray(everyone.interval))
 
 
-def chosen_setting(known: dict[Setting, Known]) -> Setting | None:
-    """The setting whose seeds agree most."""
-    scored = {setting: found for setting, found in known.items() if math.isfinite(found.score)}
-    return max(scored, key=lambda setting: scored[setting].score) if scored else None
+@cache
+def chance(active: int) -> float:
+    """The UDR of models that found the same latents, so many, but each in a rotation of its own: the 95th percentile.
 
+    UDR_L sees the second moments alone, so this depends on nothing but the number of latents. What agreement is not
+    above it says nothing about disentanglement. One latent cannot be turned, and agreement on it proves nothing: 1.
 
-def chance(model: Model, seed: int = 0) -> float:
-    """The UDR that models would have which found what this one found, each in its own rotation: the 95th percentile.
-
-    A model's active latents, standardised and turned at random, many times; what agreement is left says nothing about
-    disentanglement. With one active latent there is nothing to turn, and agreement proves nothing: 1.
+    >>> chance(1), round(chance(2), 1), round(chance(10), 1)
+    (1.0, 0.7, 0.2)
     """
-    active = model.kl > ACTIVE_KL
-    if active.sum() < 2:
+    if active < 2:
         return 1.0
-    z = model.codes[:_NULL_ROWS, active].astype(np.float64)
-    z = (z - z.mean(0)) / np.maximum(z.std(0), 1e-12)
-    # White first: the rotation of correlated columns would still show their common direction.
-    u = np.linalg.svd(z, full_matrices=False)[0] * math.sqrt(len(z))
-    rng = np.random.default_rng(seed)
-    turned = [u @ _rotation(u.shape[1], rng) for _ in range(_NULL_COPIES)]
-    found = udr(turned, np.ones((_NULL_COPIES, u.shape[1])), ["turned"] * _NULL_COPIES)
+    rng = np.random.default_rng(active)
+    white = np.linalg.qr(rng.normal(size=(_CHANCE_ROWS, active)))[0] * math.sqrt(_CHANCE_ROWS)
+    turned = [white @ _rotation(active, rng) for _ in range(_CHANCE_COPIES)]
+    found = udr(turned, np.ones((_CHANCE_COPIES, active)), ["turned"] * _CHANCE_COPIES)
     return float(np.quantile(found.scores, 0.95))
+
+
+def above_chance(score: float, active: int) -> float:
+    """UDR on the scale on which 0 is `chance` and 1 perfect agreement; 0 for a single latent."""
+    limit = chance(active)
+    return (score - limit) / (1 - limit) if limit < 1 else 0.0
 
 
 def _rotation(size: int, rng: np.random.Generator) -> Floats:

@@ -6,7 +6,7 @@ import re
 import time as clocks
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +68,9 @@ def fit(
     """A disentangled model of your own images, chosen without labels, and how sure the choice is.
 
     Trains a population (methods x strengths x seeds) within a budget, first a few seeds of widely spaced strengths,
-    then more of those at which some but not all latents are active (successive halving by UDR). The strength is chosen
-    by UDR within settings, the model by UDR of all to all (Duan et al. 2020, section 4).
+    then more of those at which some but not all latents are active (successive halving). UDR within settings decides
+    which strengths count, those whose seeds agree more than chance explains; UDR of all to all chooses among their
+    models (Duan et al. 2020, section 4). Models without an active latent are dropped.
 
     Parameters
     ----------
@@ -451,7 +452,7 @@ class Job:
                 for values in open_run(model.path).history.to_dict("records"):
                     numbers = {str(name): float(value) for name, value in values.items() if name != "step"}
                     self.tracker.write(model.path.name, numbers, int(values["step"]))
-            scores = {f"fit/{name}": row[name] for name in ("udr_setting", "udr", "udr_a2a", "active", "explained")}
+            scores = {f"fit/{name}": row[name] for name in ("agreement", "udr_setting", "udr", "udr_a2a", "active", "explained")}
             finite = {name: float(value) for name, value in scores.items() if math.isfinite(value)}
             self.tracker.write(model.path.name, finite, self.plan.done)
 
@@ -463,7 +464,7 @@ class Job:
     def finish(self) -> Fit:
         self._count_time()
         self.folder.save()
-        return self.answer(page=True)
+        return replace(self.answer(page=True), stopped=self.stopped)
 
 
 def describe(look: Look) -> str:

@@ -51,19 +51,20 @@ def judge(compared: Compared, steps: int) -> Verdict:
     score, seeds = compared.score(model.setting), len(compared.by_setting[model.setting])
     if math.isnan(score):
         return Verdict(NO_TRUST, "There is only one model of each setting, and no other to compare it with.", math.nan)
-    limit = chance(model)
+    limit = chance(model.active)
+    agreement = compared.agreement(model.setting)
     if model.active == 1:
         why = "The chosen model has one active latent: that seeds agree on it says nothing about disentanglement."
         return Verdict(NO_TRUST, why, limit)
     seen = f"The {seeds} seeds of {model.setting} have a UDR of {score:.2f}"
-    if score <= limit:
+    if agreement <= 0:
         why = f"{seen}, and latents turned at random would reach {limit:.2f}: the seeds disagree everywhere."
         return Verdict(NO_TRUST, f"{why} Nothing disentangles.", limit)
-    above = f"{seen}; latents turned at random would reach {limit:.2f}, latents that all find 1."
+    above = f"{seen}; latents turned at random would reach {limit:.2f}, perfect agreement is 1."
     reasons = [f"there are only {seeds} seeds"] * (seeds < FEW_SEEDS)
     reasons += [f"{steps:,} steps are few"] * (steps < FEW_STEPS)
     # Half way between chance and perfect agreement.
-    reasons += ["the agreement is far from perfect"] * (score < (1 + limit) / 2)
+    reasons += ["the agreement is far from perfect"] * (agreement < 0.5)
     reasons += ["the reconstructions are poor"] * (model.explained < POOR)
     if reasons:
         return Verdict(CARE, f"{above} But {_list(reasons)}.", limit)
@@ -80,8 +81,7 @@ def advise(look: Look, compared: Compared, steps: int, latents: int, stopped: st
     if best is None:
         return found
     model = compared.models[best]
-    score = compared.score(model.setting)
-    if math.isfinite(score) and 1 < model.active and score <= chance(model):
+    if model.active > 1 and compared.agreement(model.setting) <= 0:
         found.insert(
             0,
             Advice(

@@ -47,7 +47,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Known:
-    """What the models of a setting showed. seeds: trained. active: latents of each. score: median UDR, or NaN."""
+    """What the models of a setting showed. seeds: trained. active: latents of each. score: how far
+    they agree (Compared.agreement), or NaN."""
 
     seeds: int
     active: tuple[int, ...]
@@ -106,7 +107,7 @@ def second_round(known: Mapping[Setting, Known], latents: int) -> Wanted:
 def next_round(known: Mapping[Setting, Known], latents: int, done: int) -> Wanted:
     """What to train after `done` rounds; empty when more models would change little.
 
-    From the third round on the better half of the settings by UDR is kept, two at the least, and gets more seeds.
+    From the third round on the better half of the settings by agreement is kept, two at the least, and gets more seeds.
     Settings without an active latent are never kept, and those with all latents active only if there are no others.
     """
     if done == 1:
