@@ -22,6 +22,7 @@ from karenina._files import atomic
 
 METRICS = {"mig": "MIG", "dci_boosted": "DCI"}
 FASHION = Path("/usr/share/datasets/fashion-mnist")
+_KINDS = {"images-idx3": 16, "labels-idx1": 8}  # and the bytes of their heads
 MODELS = 20
 # Steps for which the models of a population can be trained in minutes of one core.
 STEPS = {"blobs": 3000, "dsprites": 3000, "digits": 2000, "fashion": 1500}
@@ -41,12 +42,9 @@ def data_set(name: str, folder: Path) -> str:
             found = load_digits()
             images, labels = np.round(found.images * (255 / 16)).astype(np.uint8), found.target
         else:
-            kinds = {"images": 16, "labels": 8}
-            arrays = {
-                kind: np.frombuffer(gzip.open(FASHION / f"train-{kind}-idx{3 if kind == 'images' else 1}-ubyte.gz").read(), np.uint8, offset=offset)
-                for kind, offset in kinds.items()
-            }  # fmt: skip
-            images, labels = arrays["images"].reshape(-1, 28, 28), arrays["labels"]
+            read = {kind: gzip.decompress((FASHION / f"train-{kind}-ubyte.gz").read_bytes()) for kind in _KINDS}
+            images, labels = (np.frombuffer(read[kind], np.uint8, offset=skip) for kind, skip in _KINDS.items())
+            images = images.reshape(-1, 28, 28)
         np.savez(path, images=images, factors=labels.astype(np.int64)[:, None], factor_names=["label"])
     return str(path)
 

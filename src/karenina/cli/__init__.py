@@ -22,7 +22,8 @@ app.add_typer(study.study_app, name="study")
 for command in (train.train, score.score, rank.rank, report.report, report.show, report.compare, report.demo):
     app.command()(command)
 app.command()(audit.audit)
-app.command()(fit.fit)
+for command in (fit.fit, fit.encode, fit.export):
+    app.command()(command)
 
 
 def _version(asked: bool) -> None:

@@ -12,7 +12,8 @@ def fit(
     images: Annotated[str, typer.Argument(help="A folder of images, an .npz or an .h5; labels are not looked at.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the fit; the same command again continues it.")],
     budget: Annotated[
-        str | None, typer.Option("--time", metavar="TIME", help="Budget: 45s, 30m, 2h; default 30m.", show_default=False)
+        str | None,
+        typer.Option("--time", metavar="TIME", help="Budget: 45s, 30m, 2h; default 30m.", show_default=False),
     ] = None,
     models: Annotated[int | None, typer.Option(metavar="N", help="In place of a time: how many models.")] = None,
     methods: Annotated[str | None, typer.Option(help="beta_vae,beta_tcvae,factor_vae,dip_vae_i,dip_vae_ii.")] = None,
@@ -64,3 +65,28 @@ def fit(
         print(f"wrote {found.page} ({found.page.stat().st_size / 1e6:.1f} MB)")
     if found.stopped == "user":
         raise typer.Exit(130)
+
+
+def encode(
+    run: Annotated[Path, typer.Argument(help="Directory of a run, or of a fit, whose choice is taken.")],
+    images: Annotated[str, typer.Argument(help="A folder of images, an .npz or an .h5; or a data set's name.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Table of codes: .parquet or .csv.")],
+    active: Annotated[bool, typer.Option("--active", help="Only latents that are active (of a fit).")] = False,
+) -> None:
+    """Write the codes of images to a table: a row per image, a column per latent, by its name if it has one."""
+    from karenina.fitting.encoding import encode as run_encode
+
+    count = run_encode(run, images, out, active=active)
+    print(f"wrote the codes of {count:,} images to {out}")
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Directory of a run, or of a fit, whose choice is taken.")],
+    to: Annotated[str, typer.Option(help="onnx, torchscript or hub.")] = "onnx",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path("exported"),
+) -> None:
+    """Write a model for other programs: ONNX, TorchScript, or a folder for the Hugging Face hub."""
+    from karenina.fitting.export import export as run_export
+
+    for path in run_export(run, out, to):
+        print(f"wrote {path}")

@@ -131,7 +131,9 @@ def _slices(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield array[start : start + _BLOCK]
 
 
-def stream(images: Images, shape: tuple[int, int, int], **options: Any) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:
+def stream(
+    images: Images, shape: tuple[int, int, int], **options: Any
+) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:
     """All images in their order, uint8 (n, *shape), some hundreds at a time, with their names (files) or numbers.
 
     Parameters
@@ -150,7 +152,9 @@ def stream(images: Images, shape: tuple[int, int, int], **options: Any) -> Itera
         if path is None:
             images = load(str(images))
         elif path.is_dir():
-            yield from _files(path, LoadImage(size, _pair(options.get("crop")), channels), bool(options.get("recursive")))
+            yield from _files(
+                path, LoadImage(size, _pair(options.get("crop")), channels), bool(options.get("recursive"))
+            )
             return
         else:
             stored = _array_shape(path)
@@ -167,6 +171,8 @@ def stream(images: Images, shape: tuple[int, int, int], **options: Any) -> Itera
         yield from _numbered(images.at(index) for index in parts)
         return
     array = np.asarray(images)
+    if array.dtype.kind not in "bf" and array.dtype != np.uint8:
+        raise ValueError(f"images are {array.dtype}, expected uint8, bool, or float in [0, 1]")
     convert = ConvertRows("the array", _channel_axis(Path("the array"), array.shape), size, channels)
     yield from _numbered(map(convert, _slices(array)))
 

@@ -30,9 +30,9 @@ class Fit:
     best : Run
         The chosen model; None if there is none with an active latent.
     ranking : DataFrame
-        Every model, the best first: run, method, strength, seed, agreement (of its setting: 0 is chance, 1 perfect), udr_setting
-        (median of its setting), udr, udr_a2a with
-        its 95 % interval (low, high), active (latents), explained (share of the variance of the pixels).
+        Every model, the best first: run, method, strength, seed, agreement (of its setting: 0 is chance, 1 perfect),
+        udr_setting (median of its setting), udr, udr_a2a with its 95 % interval (low, high), active (latents),
+        explained (share of the variance of the pixels).
     verdict : how sure: .level, .why
     advice : what to know and what to try next
     page : Path
@@ -69,9 +69,10 @@ class Fit:
 
 def headline(answer: dict[str, Any]) -> str:
     if not answer["run"]:
-        return f"No model to take: {answer['models']} trained, none with an active latent."
+        why = f"none of the {answer['models']} has an active latent" if answer["models"] else "none is finished"
+        return f"No model to take: {why}."
     return (
-        f"Take {answer['setting']}, seed {answer['seed']}: {answer['active']} of {answer['latents']} latents are active, "
+        f"Take {answer['setting']}, seed {answer['seed']}: {answer['active']} of {len(answer['kl'])} latents active, "
         f"UDR of its setting {_number(answer['udr_setting'])}, its own against all {_number(answer['udr_a2a'])}; "
         f"chosen from {answer['models']} models."
     )
@@ -82,9 +83,15 @@ def _number(value: float | None) -> str:
 
 
 def make_answer(
-    folder: Folder, plan: Plan, compared: Compared, look: Look, verdict: Verdict, advice: Sequence[Advice]
+    folder: Folder,
+    plan: Plan,
+    compared: Compared,
+    look: Look,
+    verdict: Verdict,
+    advice: Sequence[Advice],
+    front: Sequence[dict[str, Any]] = (),
 ) -> Fit:
-    """Write the ranking, the chosen model and the answer."""
+    """Write the ranking, the chosen model and the answer. front: of a search, what no other trial beats in both."""
     best = compared.best
     model = compared.models[best] if best is not None else None
     answer: dict[str, Any] = {
@@ -100,6 +107,7 @@ def make_answer(
         "advice": [{"kind": one.kind, "says": one.says, "try_next": one.try_next} for one in advice],
         "look": look.to_json(),
         "per_active": best_per_active(compared),
+        "front": list(front),
     }
     if model is not None and best is not None:
         answer |= {

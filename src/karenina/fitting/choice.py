@@ -1,11 +1,12 @@
 """Which of the trained models to take, without labels, and how sure that is."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 ROWS = 2000  # images on which models are compared
 _CHANCE_COPIES, _CHANCE_ROWS = 30, 500
+
+COLUMNS = ["rank", "run", "method", "strength", "seed", "agreement", "udr_setting", "udr", "udr_a2a", "low", "high"]
+COLUMNS += ["active", "explained"]
 
 Floats = NDArray[np.float64]
 
@@ -120,7 +124,7 @@ class Compared:
             }
             for place, i in enumerate(order, start=1)
         ]
-        return pd.DataFrame(rows)
+        return pd.DataFrame(rows, columns=COLUMNS)
 
     @cached_property
     def order(self) -> list[int]:
@@ -144,6 +148,12 @@ class Compared:
 
 def compare(models: Sequence[Model]) -> Compared:
     """UDR of models, within settings and all to all (Duan et al. 2020, section 4)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of latents near the threshold and the like
+        return _compare(models)
+
+
+def _compare(models: Sequence[Model]) -> Compared:
     count = len(models)
     nothing = np.full(count, math.nan)
     if count < 2:

@@ -46,7 +46,8 @@ def judge(compared: Compared, steps: int) -> Verdict:
     """How sure the choice is. The models agree if their UDR is more than chance explains (`choice.chance`)."""
     best = compared.best
     if best is None:
-        return Verdict(NO_TRUST, "No model has an active latent.", math.nan)
+        why = "No model has an active latent." if compared.models else "No model is finished."
+        return Verdict(NO_TRUST, why, math.nan)
     model = compared.models[best]
     score, seeds = compared.score(model.setting), len(compared.by_setting[model.setting])
     if math.isnan(score):
@@ -138,8 +139,8 @@ def _of_images(look: Look) -> list[Advice]:
         found.append(Advice("few images", says, "Latents may stand for single images; a few thousand would be better."))
     if look.unaligned:
         says = (
-            "The images look unaligned: what they show is at different places, and moving them onto one another removes "
-            f"{_percent(look.moved)} of their variance."
+            "The images look unaligned: what they show is at different places, and moving them onto one another "
+            f"removes {_percent(look.moved)} of their variance."
         )
         next_ = "Place will take the first latents. If it is not what you care about, centre and crop the images first."
         found.append(Advice("unaligned", says, next_))

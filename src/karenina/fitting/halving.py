@@ -23,10 +23,11 @@ PARAMETERS = {
 
 @dataclass(frozen=True, order=True)
 class Setting:
-    """A method and its strength; all else is the same for the models of a fit."""
+    """A method and its strength. more: what else tells it from others, where a search varies more than these."""
 
     method: str
     strength: float
+    more: str = ""
 
     @property
     def parameter(self) -> str:
@@ -38,7 +39,7 @@ class Setting:
         return int(self.strength) if self.strength == int(self.strength) else self.strength
 
     def __str__(self) -> str:
-        return f"{self.method} {self.parameter}={self.value}"
+        return f"{self.method} {self.parameter}={self.value} {self.more}".rstrip()
 
     def run_name(self, seed: int) -> str:
         """The directory of a model, as `karenina.train_many` names it."""
@@ -128,8 +129,9 @@ def cut(wanted: Wanted, room: int) -> Wanted:
     """The round with no more models than there is room for: every setting loses its last seeds alike, and those that
     would be left with a single new one go first when two are needed.
 
-    >>> cut({Setting("beta_vae", 2): range(2), Setting("beta_vae", 8): range(2, 5)}, 3)
-    {Setting(method='beta_vae', strength=2): range(0, 2), Setting(method='beta_vae', strength=8): range(2, 3)}
+    >>> kept = cut({Setting("beta_vae", 2): range(2), Setting("beta_vae", 8): range(2, 5)}, 3)
+    >>> {str(setting): seeds for setting, seeds in kept.items()}
+    {'beta_vae beta=2': range(0, 2), 'beta_vae beta=8': range(2, 3)}
     """
     kept = dict(wanted)
     while sum(map(len, kept.values())) > room:

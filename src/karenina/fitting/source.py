@@ -63,7 +63,7 @@ def _size(found: Survey, longest: int, size: Size | None, device: str, said: lis
     """The (height, width) to which images are resized, or None for as they are."""
     if size is not None:
         return size
-    (height, width), most = found.sizes.most_common(1)[0]
+    (height, width), _ = found.sizes.most_common(1)[0]
     if len(found.sizes) > 1:
         heights, widths = (np.repeat([s[i] for s in found.sizes], list(found.sizes.values())) for i in (0, 1))
         height, width = int(np.median(heights)), int(np.median(widths))
