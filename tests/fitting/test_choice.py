@@ -46,7 +46,8 @@ def test_the_setting_whose_seeds_agree_is_chosen_not_the_one_that_found_a_single
     assert planted.score(Setting("beta_vae", 64.0)) > 0.95  # UDR itself would have taken it
     assert planted.agreement(Setting("beta_vae", 64.0)) == 0
     assert planted.agreement(Setting("beta_vae", 4.0)) > 0.8
-    assert planted.agreement(Setting("beta_vae", 1.0)) < 0.2
+    assert planted.agreement(Setting("beta_vae", 1.0)) < 0.3
+    assert planted.kept == {Setting("beta_vae", 4.0)}
 
 
 def test_collapsed_models_come_last(planted):
@@ -58,12 +59,7 @@ def test_how_sure_depends_on_agreement_seeds_steps_and_reconstructions(planted):
     assert guidance.judge(planted, 5000).level == guidance.FAIR
     assert "300 steps are few" in guidance.judge(planted, 300).why
     turned = compare([one for one in planted.models if one.setting.strength == 1.0])
-    verdict = guidance.judge(turned, 5000)
-    if turned.agreement(Setting("beta_vae", 1.0)) <= 0:
-        assert verdict.level == guidance.NO_TRUST
-        assert "disagree everywhere" in verdict.why
-    else:
-        assert verdict.level == guidance.CARE
+    assert guidance.judge(turned, 5000).level != guidance.FAIR
     alone = compare([one for one in planted.models if one.setting.strength == 64.0])
     assert guidance.judge(alone, 5000).level == guidance.NO_TRUST
     off = compare([one for one in planted.models if one.setting.strength == 128.0])
@@ -101,11 +97,13 @@ def test_seeds_that_disagree_everywhere_are_called_so():
     found = guidance.advise(LOOK, apart, 5000, 10)
     assert found[0].kind == "disagreement"
     assert "do not trust any of these" in found[0].says
-    assert guidance.judge(apart, 5000).level == guidance.NO_TRUST
+    verdict = guidance.judge(apart, 5000)
+    assert verdict.level == guidance.NO_TRUST
+    assert "disagree everywhere" in verdict.why
 
 
 def test_chance_is_what_brute_force_gives():
-    """Equation 2 of Duan et al. (2020) for turned latents: R is the rotation itself, up to the shrinkage of the lasso."""
+    """Equation 2 of Duan et al. (2020) for turned latents: R is the rotation, up to the shrinkage of the lasso."""
     rng = np.random.default_rng(0)
     for size in (2, 5):
         turned = [rotation(size, rng) for _ in range(40)]

@@ -189,7 +189,7 @@ def pick(path: str | os.PathLike[str]) -> "Run":
     Examples
     --------
     >>> import karenina
-    >>> _ = karenina.fit("blobs", out="mine", models=2, steps=20, latents=3)
+    >>> _ = karenina.fit("blobs", out="mine", models=2, steps=150, latents=3)
     >>> karenina.pick("mine").config.data
     'blobs'
     """

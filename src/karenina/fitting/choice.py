@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from karenina.training import Run
     from karenina.training.config import Config
 
+KEPT = 0.5  # of the best setting's agreement: a setting with as much is as good, for all that a few seeds can tell
 ROWS = 2000  # images on which models are compared
 _CHANCE_COPIES, _CHANCE_ROWS = 30, 500
 
@@ -127,15 +128,21 @@ class Compared:
         return pd.DataFrame(rows, columns=COLUMNS)
 
     @cached_property
+    def kept(self) -> set[Setting]:
+        """The strengths that count: agreement above chance, and at least half as far as the best one's."""
+        found = {setting: self.agreement(setting) for setting in self.by_setting}
+        most = max((value for value in found.values() if math.isfinite(value)), default=0.0)
+        return {setting for setting, value in found.items() if value > 0 and value >= KEPT * most}
+
+    @cached_property
     def order(self) -> list[int]:
-        """Models from best to worst: those of settings that agree more than chance explains by their UDR of all to all,
-        then the others, and last those without an active latent."""
-        agreeing = {setting for setting in self.by_setting if self.agreement(setting) > 0}
+        """Models from best to worst: those of the settings that are kept by their UDR of all to all, then the others,
+        and last those without an active latent."""
 
         def key(i: int) -> tuple[bool, bool, float]:
             score = self.all_to_all[i]
             one = self.models[i]
-            return one.active == 0, one.setting not in agreeing, -(score if math.isfinite(score) else -1.0)
+            return one.active == 0, one.setting not in self.kept, -(score if math.isfinite(score) else -1.0)
 
         return sorted(range(len(self.models)), key=key)
 

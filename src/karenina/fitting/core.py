@@ -43,8 +43,9 @@ def fit(
 
     Trains a population (methods x strengths x seeds) within a budget, first a few seeds of widely spaced strengths,
     then more of those at which some but not all latents are active (successive halving). UDR within settings decides
-    which strengths count, those whose seeds agree more than chance explains; UDR of all to all chooses among their
-    models (Duan et al. 2020, section 4). Models without an active latent are dropped.
+    which strengths count: those whose seeds agree more than chance explains, and nearly as far as those of the best;
+    UDR of all to all chooses among their models (Duan et al. 2020, section 4). Models without an active latent are
+    dropped.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ def run_search(job: "Job", track: str | None) -> "Fit":
             _collect(study, job)
             job.front = front(study)
             for one in job.front:
-                job.say(f"On the front: {one['active']:g} active latents, agreement {one['agreement']:+.2f}: {one['setting']}")
+                job.say(f"On the front: {one['active']:g} active, agreement {one['agreement']:+.2f}: {one['setting']}")
             return job.finish()
 
 
