@@ -1,6 +1,7 @@
 """Every example runs offline; every study file is a plan."""
 
 import runpy
+import warnings
 from pathlib import Path
 
 import pytest
@@ -21,3 +22,17 @@ def test_study_file_is_a_plan(path):
     from karenina.studies import find_plan
 
     assert len(find_plan(str(path)).points) > 1
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.name)
+def test_notebook_runs_from_top_to_bottom(path, tmp_path):
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+    notebook = nbformat.read(path, as_version=4)
+    assert all(not cell.get("outputs") for cell in notebook.cells)  # kept without, so that changes can be read
+    resources = {"metadata": {"path": str(tmp_path)}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the kernel's own ways
+        done = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
+    assert (tmp_path / "mine" / "index.html").exists()
+    assert "background" in str(done.cells[-1].outputs)
