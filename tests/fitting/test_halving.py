@@ -77,6 +77,11 @@ def test_it_ends_when_the_last_settings_have_all_their_seeds():
     assert next_round(found, 10, 9) == {}
 
 
+def test_where_a_round_is_cut_the_middle_stays():
+    wanted = second_round(WIDE, 10)
+    assert [setting.strength for setting in cut(wanted, 7)] == [2.0, 4.0, 8.0, 16.0, 32.0]
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6)), min_size=1, max_size=6),
     st.integers(0, 30),

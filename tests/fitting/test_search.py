@@ -29,7 +29,7 @@ def test_trials_are_kept_and_continued(tmp_path):
         value = distribution.to_internal_repr(params[name])
         storage.set_trial_param(trial._trial_id, name, value, distribution)
     trial.set_user_attr("folder", "runs/1/gone")
-    more = karenina.fit("blobs", out=tmp_path, models=12, **TINY)
+    more = karenina.fit("blobs", out=tmp_path, models=9, **TINY)
     study = optuna.load_study(study_name="fit", storage=f"sqlite:///{tmp_path / DATABASE}")
     states = [one.state.name for one in study.trials]
     assert states.count("FAIL") == 1

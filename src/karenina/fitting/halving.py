@@ -126,16 +126,21 @@ def next_round(known: Mapping[Setting, Known], latents: int, done: int) -> Wante
 
 
 def cut(wanted: Wanted, room: int) -> Wanted:
-    """The round with no more models than there is room for: every setting loses its last seeds alike, and those that
-    would be left with a single new one go first when two are needed.
+    """The round with no more models than there is room for: every setting loses its last seeds alike, and of new ones,
+    which need two seeds, those farthest from the middle of the strengths go first.
 
     >>> kept = cut({Setting("beta_vae", 2): range(2), Setting("beta_vae", 8): range(2, 5)}, 3)
     >>> {str(setting): seeds for setting, seeds in kept.items()}
     {'beta_vae beta=2': range(0, 2), 'beta_vae beta=8': range(2, 3)}
     """
     kept = dict(wanted)
+    middle = sum(math.log(setting.strength) for setting in wanted) / max(len(wanted), 1)
+
+    def first_to_go(setting: Setting) -> tuple[float, ...]:
+        return len(kept[setting]), kept[setting].stop, abs(math.log(setting.strength) - middle)
+
     while sum(map(len, kept.values())) > room:
-        longest = max(kept, key=lambda setting: (len(kept[setting]), kept[setting].stop))
+        longest = max(kept, key=first_to_go)
         left = kept[longest]
         # A setting that is new needs two seeds for UDR: one alone is of no use.
         fewer = range(left.start, left.start if left.start == 0 and len(left) <= SEEDS[0] else left.stop - 1)

@@ -117,7 +117,8 @@ def _waiting(path: Path) -> Iterator[None]:
 
 def _room(study: Any, job: "Job") -> int:
     if job.models is not None:
-        return job.models - SEEDS * len(study.get_trials(deepcopy=False))
+        state = _optuna().trial.TrialState
+        return job.models - SEEDS * len(study.get_trials(deepcopy=False, states=(state.COMPLETE, state.RUNNING)))
     return job.room()
 
 
