@@ -21,7 +21,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 docs: $(READY)
-	$(BIN)/python docs/build.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo build/docs/index.html
 
 bench: $(READY)
 	for script in $$(ls benchmarks/*.py | grep -v metrics_); do echo "== $$script"; OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done

@@ -1,10 +1,12 @@
-"""Every Python block of the documentation runs; its HTML pages have no broken link, and the index leads to all."""
+"""Every Python block of the documentation runs; the site has no broken link; every citation has its reference."""
 
 import functools
 import importlib
+import os
 import re
 import runpy
-from html.parser import HTMLParser
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,60 +41,37 @@ def test_what_contributing_names_is_there():
         assert hasattr(importlib.import_module(f"karenina.{module}"), table)
 
 
-class Links(HTMLParser):
-    """Links of the text of a page, not of its navigation; and its anchors."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.links, self.anchors = [], set()
-        self.feed(page.read_text().partition("<main>")[2])
-
-    def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
-        self.links += [given[name] for name in ("href", "src") if name in given and "://" not in given[name]]
-        self.anchors.add(given.get("id"))
+def test_the_site_is_built_without_a_broken_link_and_every_page_is_in_its_navigation(tmp_path):
+    pytest.importorskip("mkdocs", reason="needs the extra docs")
+    pytest.importorskip("material", reason="needs the extra docs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.html")}
+    assert {"index.html", "readme.html", "contributing.html", "api/metrics.html"} <= pages
+    assert 'id="karenina.metrics.information.mig"' in (tmp_path / "site" / "api" / "metrics.html").read_text()
 
 
-@pytest.fixture(scope="module")
-def build():
-    return runpy.run_path(str(ROOT / "docs" / "build.py"))["build"]
+def test_plain_links_lead_somewhere_in_a_checkout():
+    for page in [*PAGES, ROOT / "CHANGELOG.md"]:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for link in re.findall(r"\]\(([^)\s#]+)", text):
+            if ":" not in link:
+                assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
-def test_html_pages_link_to_what_is_there_and_are_all_reached_from_the_index(build, tmp_path):
-    build(ROOT, tmp_path)
-    pages = {page.name: Links(page) for page in tmp_path.glob("*.html")}
-    assert len(pages) == len(PAGES) + 1  # CHANGELOG
-    assert any(name.startswith("files/") for name in pages["data.html"].links)
-    reached, ahead = set(), ["index.html"]
-    while ahead:
-        name = ahead.pop()
-        reached.add(name)
-        for link in pages[name].links:
-            target, _, anchor = link.partition("#")
-            assert (tmp_path / target).exists(), f"{name}: {link}"
-            if target in pages:
-                assert not anchor or anchor in pages[target].anchors, f"{name}: {link}"
-                ahead += [target] if target not in reached else []
-    assert reached == set(pages)
-
-
-def test_tables_code_and_comments_become_html(build, tmp_path):
-    (tmp_path / "docs").mkdir()
-    page = tmp_path / "docs" / "index.md"
-    page.write_text(
-        "# Top & more\n\n| a |\n|---|\n| 1 < 2 |\n\n<!-- hidden -->\n\n```python\nx < 1\n```\n[up](#top--more)\n"
-    )
-    build(tmp_path, tmp_path / "out")
-    text = (tmp_path / "out" / "index.html").read_text()
-    assert "<title>Top &amp; more" in text
-    for part in ("<td>1 &lt; 2</td>", "<!-- hidden -->", "x &lt; 1\n</code>", '<a href="index.html#top--more">'):
-        assert part in text
-
-
-@pytest.mark.parametrize("link", ["absent.md", "#absent", "../README.md#absent", "pictures"])
-def test_a_link_that_leads_nowhere_is_an_error(build, tmp_path, link):
-    (tmp_path / "docs" / "pictures").mkdir(parents=True)
-    (tmp_path / "README.md").write_text("# Top\n")
-    (tmp_path / "docs" / "index.md").write_text(f"# Top\n\n[there]({link})\n")
-    with pytest.raises(ValueError, match=r"docs/index.md: .*(nowhere|no heading #absent)"):
-        build(tmp_path, tmp_path / "out")
+def test_every_citation_is_among_the_references():
+    references = runpy.run_path(str(ROOT / "docs" / "references.py"))
+    text = (ROOT / "docs" / "references.bib").read_text()
+    assert (ROOT / "docs" / "references.md").read_text() == references["page"](text), "run docs/references.py"
+    known = {
+        (entry["author"].partition(",")[0].split()[-1], entry["year"]) for entry in references["entries"](text).values()
+    }
+    assert all({"author", "title", "year", "url"} <= set(entry) for entry in references["entries"](text).values())
+    name = r"([A-Z][\w-]+)(?: et al\.| (?:&|and) [A-Z]\w+)\s\(?((?:19|20)\d\d)"
+    files = [*(ROOT / "src").rglob("*.py"), *PAGES]
+    cited = {found for file in files for found in re.findall(name, file.read_text())}
+    spelled = {(who.replace("Traeuble", "Träuble").replace("Rolinek", "Rolínek"), year) for who, year in cited}
+    assert len(spelled) > 20
+    assert spelled <= known, spelled - known

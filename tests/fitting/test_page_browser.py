@@ -1,7 +1,9 @@
 """The page of a fit in a real browser: a name goes from its box into names.json, and from there to a column."""
 
 import json
+import shutil
 import time
+import warnings
 
 import pandas as pd
 import pytest
@@ -12,18 +14,26 @@ from karenina.fitting.encoding import encode
 
 @pytest.fixture
 def browser(tmp_path):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    options = webdriver.ChromeOptions()
-    for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1200,1600"):
-        options.add_argument(word)
-    options.add_experimental_option("prefs", {"download.default_directory": str(tmp_path / "down")})
+    pytest.importorskip("selenium", reason="selenium is not installed")
+    paths = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if None in paths:
+        pytest.skip("there is no chromium with its chromedriver")
+    from selenium.webdriver import Chrome, ChromeOptions
+    from selenium.webdriver.chrome.service import Service
+
+    options = ChromeOptions()
+    options.binary_location = paths[0]
+    flags = "headless no-sandbox disable-gpu no-first-run disable-background-networking window-size=1200,900"
+    for flag in [*flags.split(), f"user-data-dir={tmp_path / 'profile'}"]:
+        options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    try:
-        opened = webdriver.Chrome(options=options)
-    except Exception as error:
-        pytest.skip(f"Chromium or chromedriver is missing: {type(error).__name__}")
-    yield opened
-    opened.quit()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        driver = Chrome(options=options, service=Service(paths[1]))
+    where = {"behavior": "allow", "downloadPath": str(tmp_path / "down")}
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+    yield driver
+    driver.quit()
 
 
 def test_a_name_goes_from_the_page_to_a_column(browser, tmp_path):

@@ -198,6 +198,33 @@ def test_unsupervised_scores_are_set_against_metrics():
     assert versions.loc["udr_lasso", "cells"] == 2  # methods
 
 
+def test_selectors_gain_what_their_choice_is_worth():
+    rng = np.random.default_rng(0)
+    strength = np.broadcast_to(np.arange(3.0)[:, None], (1, 2, 3, 20))
+    mig = strength + 0.3 * rng.random(size=strength.shape)
+    cubes = {
+        "mig": mig,
+        "udr_lasso": mig**3,  # an oracle
+        "dynamics": strength,  # knows the setting and nothing of seeds
+        "reconstruction": mig,  # better when small, so that it chooses the worst
+        "elbo": rng.normal(size=mig.shape),
+    }
+    family = {"udr_lasso": "selection", "dynamics": "selection", "reconstruction": "label-free", "elbo": "label-free"}
+    found = analyses.selectors.compute(frame_of(cubes, family)).set_index(["selector", "among"])
+    assert found.loc[("udr_lasso", "all"), "gain"] == found.loc[("udr_lasso", "seeds"), "gain"] == 1
+    assert found.loc[("udr_lasso", "all"), "regret"] == 0
+    best_setting = mig[:, :, 2].mean()
+    assert found.loc[("dynamics", "all"), "chosen"] == pytest.approx(best_setting)
+    assert found.loc[("dynamics", "seeds"), "gain"] == pytest.approx(0, abs=1e-12)
+    worst = (mig.min() - mig.mean()) / (mig.max() - mig.mean())
+    assert found.loc[("reconstruction", "all"), "gain"] == pytest.approx(worst)
+    by_setting = [(part.mean(), part.max()) for part in mig.reshape(-1, 20)]
+    assert found.loc[("elbo", "seeds"), "random"] == pytest.approx(np.mean([mean for mean, _ in by_setting]))
+    assert found.loc[("elbo", "seeds"), "oracle"] == pytest.approx(np.mean([best for _, best in by_setting]))
+    assert abs(found.loc[("elbo", "seeds"), "gain"]) < 0.6
+    assert (found["low"] <= found["gain"] + 1e-12).all()
+
+
 def test_more_partners_correlate_better():
     """UDR_ij = quality_i + noise: with P partners the score is quality plus noise of variance falling with P."""
     rng = np.random.default_rng(0)

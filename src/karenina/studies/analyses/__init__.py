@@ -23,6 +23,7 @@ from karenina.studies.analyses import (
     by_strength,
     dynamics,
     polarised,
+    selectors,
     tasks,
     total_correlation,
     transfer,
@@ -68,6 +69,9 @@ ANALYSES: dict[str, Analysis] = {
         "Dependence between latents", total_correlation.compute, total_correlation.figure, total_correlation.caption
     ),
     "unsupervised": Analysis("Label-free scores against metrics", unsupervised.compute, correlation_map),
+    "selectors": Analysis(
+        "Which label-free score chooses best?", selectors.compute, selectors.figure, selectors.caption
+    ),
     "transfer": Analysis("Do good settings transfer to other data?", transfer.compute, correlation_map),
     "beats_random": Analysis(
         "Does choosing beat chance?", beats_random.compute, beats_random.figure, beats_random.caption
