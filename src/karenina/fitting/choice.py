@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from karenina.training import Run
     from karenina.training.config import Config
 
-KEPT = 0.5  # of the best setting's agreement: a setting with as much is as good, for all that a few seeds can tell
+KEPT = 0.75  # of the best setting's agreement: with as much a setting is as good, for all that a few seeds can tell
 ROWS = 2000  # images on which models are compared
 _CHANCE_COPIES, _CHANCE_ROWS = 30, 500
 
@@ -129,7 +129,7 @@ class Compared:
 
     @cached_property
     def kept(self) -> set[Setting]:
-        """The strengths that count: agreement above chance, and at least half as far as the best one's."""
+        """The strengths that count: agreement above chance, and three quarters as far as the best one's."""
         found = {setting: self.agreement(setting) for setting in self.by_setting}
         most = max((value for value in found.values() if math.isfinite(value)), default=0.0)
         return {setting for setting, value in found.items() if value > 0 and value >= KEPT * most}
