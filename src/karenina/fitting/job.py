@@ -81,6 +81,7 @@ class Job:
     progress: "Callable[[PopulationProgress], None] | None"
     tracker: "Tracker | None" = None
     stopped: str = ""
+    overhead: float = 0.0  # seconds that it takes to begin a population
     closing: float = 4.0  # seconds that ranking and the page take; measured when they were made once
     measured: dict[Path, Model] = field(default_factory=dict)
     tracked: set[Path] = field(default_factory=set)
@@ -143,7 +144,7 @@ class Job:
         return open_source(self.images, longest=longest, device="cpu", network=self.wishes.network)
 
     def _steps(self, per_step: float, models: int = MODELS) -> int:
-        return int(TRAINING_SHARE * (self.clock.left - self.closing) / (models * per_step))
+        return int(TRAINING_SHARE * (self.clock.left - self.closing - 2 * self.overhead) / (models * per_step))
 
     def _plan(self, last: Plan | None) -> Plan:
         """The plan to continue, or a new one where more steps are possible now, or something else is asked for."""
@@ -172,29 +173,33 @@ class Job:
                 steps = self._steps(per_step)
                 steps = self._steps(per_step, FEW_MODELS) if steps < 1000 else steps
                 steps = min(max(steps, LEAST_STEPS), MOST_STEPS)
-            room = int(TRAINING_SHARE * self.clock.left / (steps * per_step))
+            room = max(int(TRAINING_SHARE * self.clock.left / (steps * per_step)), 0)
         methods = wishes.methods or (["beta_vae", "beta_tcvae"] if room >= SECOND_METHOD else ["beta_vae"])
         plan = Plan(
             self.source.options, images, self.source.network, wishes.latents, steps, wishes.seed, methods, wishes.search
         )
         plan.seconds = per_step
         self.folder.plans.append(plan)
-        budget = f"{self.models} models" if self.models else f"about {room} models in {_minutes(self.clock.left)}"
+        budget = (
+            f"{self.models} models" if self.models else f"about {room} models in {_minutes(max(self.clock.left, 0))}"
+        )
         self.say(
             f"{' and '.join(methods)} with {wishes.latents} latents, network {plan.network}, {steps:,} steps: {budget}."
         )
         return plan
 
     def _speed(self, shape: tuple[int, int, int], network: str) -> float:
-        """Seconds per model and step of a small population on noise."""
+        """Seconds per model and step of the first round, on noise; how long it takes to begin is kept in `overhead`."""
         from karenina.training.many import train_members, worth_stacking
         from karenina.training.population import Options
         from karenina.training.single import as_data
 
         noise = as_data(np.random.default_rng(0).integers(0, 256, (BATCH, *shape), np.uint8))
-        steps, count = 12, 6
+        steps = 12
         given = {"network": network, "steps": steps, "latents": self.wishes.latents}
-        members = [self._member(noise, Setting("beta_vae", 4.0), i, given)[0] for i in range(count)]
+        like = [(setting, i) for setting, seeds in first_round(["beta_vae"], FEW_MODELS).items() for i in seeds]
+        members = [self._member(noise, setting, i, given)[0] for setting, i in like]
+        begun = clocks.perf_counter()
         moments: list[float] = []
 
         def note(_: Any) -> None:
@@ -203,11 +208,12 @@ class Job:
                 raise OutOfTime
 
         with contextlib.suppress(OutOfTime):
-            train_members(noise, members, [None] * count, Options(self.device, "auto", progress=note), None)
+            train_members(noise, members, [None] * len(like), Options(self.device, "auto", progress=note), None)
         # The first steps set things up. Where models are trained one by one, a report is of one model.
         apart = sorted(later - sooner for sooner, later in pairwise(moments[1:]))
+        self.overhead = moments[0] - begun
         stacked = worth_stacking(members[0], self.device)
-        return max(apart[len(apart) // 2] / (count if stacked else 1), 1e-6)
+        return max(apart[len(apart) // 2] / (len(like) if stacked else 1), 1e-6)
 
     def _member(
         self, data: DataSet, setting: Setting, index: int, given: Mapping[str, Any]
@@ -251,7 +257,7 @@ class Job:
         """Models that can still be trained."""
         if self.models is not None:
             return self.models - self.plan.models
-        return int((self.clock.left - self.closing) / (1.05 * self.plan.steps * self.plan.seconds))
+        return int((self.clock.left - self.closing - self.overhead) / (1.05 * self.plan.steps * self.plan.seconds))
 
     def train(self, wanted: Wanted, root: Path | None = None, more: Mapping[str, Any] | None = None) -> None:
         """Train one round, all its models together. more: settings of `train` that differ from the plan's."""
