@@ -189,7 +189,7 @@ class Job:
         return plan
 
     def _speed(self, shape: tuple[int, int, int], network: str) -> float:
-        """Seconds per model and step of the first round, on noise; how long it takes to begin is kept in `overhead`."""
+        """Seconds per model and step of the first round, on noise; how long it takes to begin goes to `overhead`."""
         from karenina.training.many import train_members, worth_stacking
         from karenina.training.population import Options
         from karenina.training.single import as_data
