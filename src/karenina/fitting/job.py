@@ -269,7 +269,7 @@ class Job:
         given = {"network": plan.network, "steps": plan.steps, "latents": plan.latents, **(more or {})}
         made = [self._member(self.data, s, i, given) for s, seeds in wanted.items() for i in seeds]
         begun = clocks.monotonic()
-        every = min(60.0, max(self.clock.seconds / 20, 2.0))
+        every = min(60.0, max(self.clock.seconds / 4, 10.0))  # a checkpoint of many models takes half a second
         options = Options(self.device, "auto", every, self._watch)
         paths: list[Path | None] = [root / name for _, name, _ in made]
         new = sum(path is not None and not (path / "model.safetensors").exists() for path in paths)
