@@ -12,6 +12,17 @@ from typing import TYPE_CHECKING, Any
 from karenina._version import __version__
 
 if TYPE_CHECKING:
+    from karenina import audit as audit
+    from karenina import data as data
+    from karenina import evaluation as evaluation
+    from karenina import metrics as metrics
+    from karenina import models as models
+    from karenina import pages as pages
+    from karenina import selection as selection
+    from karenina import studies as studies
+    from karenina import tasks as tasks
+    from karenina import theory as theory
+    from karenina import training as training
     from karenina.data import load
     from karenina.evaluation.ranking import rank
     from karenina.evaluation.scoring import evaluate, score

@@ -85,7 +85,7 @@ def test_the_command(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["mug"], "karenina: no metric 'mug'; there are z_diff"),
+        (["mug"], "karenina: no metric 'mug'; did you mean mig? Known: z_diff"),
         (["mig", "--mine", "nowhere:f"], "karenina: cannot import 'nowhere'"),
         (["mig", "--protocol", "theirs"], "karenina: no protocol 'theirs'"),
         (["mig", "--experiment", "moon"], "karenina: no experiment 'moon'"),

@@ -143,11 +143,11 @@ def test_an_unfinished_audit_has_no_ticks_for_what_is_missing(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"metrics": ["mug"]}, "no metric 'mug'; there are z_diff"),
+        ({"metrics": ["mug"]}, "no metric 'mug'; did you mean mig. Known: z_diff"),
         ({"metrics": ["total_correlation"]}, "does not look at factors"),
-        ({"protocols": ["mine"]}, "no protocol 'mine'; there are ours, quantile, locatello, carbonneau"),
+        ({"protocols": ["mine"]}, "no protocol 'mine'; known: ours, quantile, locatello, carbonneau"),
         ({"metrics": ["z_diff"], "protocols": ["quantile"]}, "nothing to audit"),
-        ({"experiments": ["nose"]}, "no experiment 'nose'; there are noise"),
+        ({"experiments": ["nose"]}, "no experiment 'nose'; did you mean noise. Known: noise"),
         ({"seeds": 0}, "seeds must be at least 1, got 0"),
         ({"rows": 10}, "rows must be at least 200, got 10"),
         ({"workers": 0}, "workers must be at least 1"),

@@ -43,8 +43,8 @@ def test_options_are_part_of_the_name():
     [
         ("teapots:gap=maybe", "gap is 'maybe', expected None, 'exclude' or 'only'"),
         ("teapots:gap=only,reading=aloud", "reading is 'aloud', expected 'script' or 'printed'"),
-        ("teapots:gpa=only", "teapots has no option 'gpa'; it has gap, reading"),
-        ("blobs:size=8", "blobs has no option 'size'; it has side"),
+        ("teapots:gpa=only", "teapots has no option 'gpa'; did you mean gap. Known: gap, reading"),
+        ("blobs:sides=8", "blobs has no option 'sides'; did you mean side. Known: side"),
         ("teapot:gap=only", "did you mean teapots"),
         ("scream_dsprites:painting=5", "no painting at 5"),
     ],
@@ -92,7 +92,7 @@ def test_options_of_ones_own_data_are_remembered_too(tmp_path):
         ("size=-4", "a size is an integer or"),
         ("size=1.5", "a size is an integer or"),
         ("grey=maybe", "grey is true or false, got 'maybe'"),
-        ("colour=true", "unexpected keyword argument 'colour'"),
+        ("colour=true", "has no option 'colour'; known:"),
     ],
 )
 def test_wrong_options_of_ones_own_data(tmp_path, options, message):

@@ -62,7 +62,7 @@ def test_sixteen_bit_images_are_scaled(tmp_path):
 def test_two_sizes_need_a_size(tmp_path):
     write_images(tmp_path, ("a.png", "b.png"))
     write_images(tmp_path, ("wide.png",), width=12)
-    with pytest.raises(ValueError, match=r"2 sizes: 8 x 8 \(2, a.png\), 8 x 12 \(1, wide.png\); give size="):
+    with pytest.raises(ValueError, match=r"2 sizes: 8 x 8 \(2, a.png\), 8 x 12 \(1, wide.png\); resize them by size="):
         folder(tmp_path)
     assert folder(tmp_path, size=4).image_shape == (3, 4, 4)
     assert folder(tmp_path, size=(4, 6)).image_shape == (3, 4, 6)
@@ -299,5 +299,5 @@ def test_files_of_the_wrong_kind(tmp_path):
     with pytest.raises(ValueError, match="does not exist"):
         open_own(tmp_path / "d")
     write_images(tmp_path / "pictures")
-    with pytest.raises(ValueError, match="unexpected keyword argument 'colour'"):
+    with pytest.raises(ValueError, match="has no option 'colour'; known: factors_csv, size"):
         open_own(tmp_path / "pictures", colour=True)

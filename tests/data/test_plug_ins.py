@@ -101,7 +101,7 @@ def test_it_is_listed_and_broken_ones_do_not_hide_it(installed):
         ("raising", "the plug-in raising failed: KeyError: 'missing'"),
         ("wrong", "the plug-in wrong gave an object of type list, expected a DataSet"),
         ("number", "the plug-in number is of type int, expected a function"),
-        ("stripes:height=3", "stripes has no option 'height'; it has width"),
+        ("stripes:height=3", "stripes has no option 'height'; known: width, side"),
         ("stripes:width=9", "width is 9, expected at most 4"),
         ("stripe", "did you mean stripes"),
     ],

@@ -77,7 +77,7 @@ def test_data_without_a_gap_has_no_zero_shot(blobs):
 
 def test_an_unknown_measure_is_one_clear_line(blobs):
     with pytest.raises(
-        ValueError, match="nothing called 'zeroshot' can be measured also; there are regression, zero_shot"
+        ValueError, match="nothing called 'zeroshot' can be measured also; did you mean zero_shot. Known: regression"
     ):
         more_rows(["zeroshot"], measured(blobs.astype(np.float32), blobs))
     text = 'data = "blobs"\nseeds = 1\nmethods.vae = {}\nevaluation = {also = ["%s"]}'

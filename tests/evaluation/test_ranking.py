@@ -111,7 +111,7 @@ def test_the_command_prints_the_threshold(runs):
 
 
 def test_mistakes(runs, tmp_path):
-    with pytest.raises(ValueError, match="cannot rank by 'luck'; choose one of udr"):
+    with pytest.raises(ValueError, match="cannot rank by 'luck'; known: udr"):
         rank(runs, "luck")
     with pytest.warns(UserWarning, match="is the same run as"):
         assert len(rank([*runs, runs[0]], "elbo", rows=50).frame) == 4

@@ -181,7 +181,6 @@ HOSTILE_NPZ = {
     "cut member": npz(factors=npy(FACTORS)[:-8]),
     "text as a member": npz(codes=b"hello"),
     "objects": npz(factors=claim(HEADER.format("|O", (4, 2)))),
-    "text factors": npz(factors=npy(FACTORS.astype(str))),
     "complex factors": npz(factors=npy(FACTORS * 1j)),
     "dates": npz(factors=npy(FACTORS.astype("datetime64[D]"))),
     "records": npz(factors=npy(np.zeros(4, [("a", int), ("b", float)]))),

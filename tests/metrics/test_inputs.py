@@ -24,7 +24,7 @@ FACTORS = np.arange(6) % 3
         (CODES, np.zeros((6, 2, 2)), r"factors has shape \(6, 2, 2\), expected \(n, k\)"),
         (CODES.astype(str), FACTORS, "codes must be numbers, got dtype"),
         (CODES.astype(complex), FACTORS, "codes must be numbers, got dtype complex128"),
-        (CODES, np.array(list("abcabc")), "factors must be numbers"),
+        (CODES, np.array(["a", None] * 3), "factors: column 0 has no value in row 1"),
         ([[1.0], [1.0, 2.0]], [0, 1], "codes cannot be read as an array"),
         (CODES, np.ones(6), "every factor is constant"),
         (np.ma.masked_equal(CODES, 5), FACTORS, "codes .* at row 2, column 1; it is masked"),

@@ -220,7 +220,7 @@ def test_plug_ins_are_known_by_name(plug_ins, perfect, tmp_path, capsys, monkeyp
     assert "half" not in karenina.score(*perfect, protocol="carbonneau", metrics=None)
     with pytest.raises(ValueError, match="the protocol locatello has no half"):
         karenina.score(*perfect, "half", "locatello")
-    with pytest.raises(ValueError, match="no metric 'haf'; there are z_diff, .*half"):
+    with pytest.raises(ValueError, match="no metric 'haf'; did you mean half. Known: z_diff, .*half"):
         karenina.score(*perfect, "haf")
     with pytest.raises(ValueError, match="the plug-in broken .* cannot be loaded"):
         karenina.score(*perfect, "broken")
@@ -258,7 +258,7 @@ def test_the_parts_of_dci_have_their_names_in_every_table(perfect):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"metrics": "migg"}, "no metric 'migg'; there are z_diff"),
+        ({"metrics": "migg"}, "no metric 'migg'; did you mean mig. Known: z_diff"),
         ({"metrics": []}, "no metric asked for"),
         ({"protocol": "mine"}, "no protocol 'mine'"),
         ({"protocol": "locatello", "metrics": "mig_sup"}, "the protocol locatello has no mig_sup"),

@@ -195,6 +195,11 @@ def test_the_page_of_one_run(browser, study, tmp_path):
     assert browser.get_log("browser") == []
     assert same_picture(browser, karenina.open(run)) < 0.01
     assert not browser.find_elements("id", "scatter")
+    assert browser.title == browser.find_element("tag name", "h1").text
+    assert "beta_vae beta=" in browser.title
+    assert "seed" in browser.title
+    assert f"karenina show {run.name}"[:13] in browser.find_element("css selector", "#how pre").text
+    assert len(browser.find_elements("css selector", "#curves .series")) == 1
     assert all((tmp_path / name).exists() for name in ("traversal.png", "traversal.gif", "reconstructions.png"))
 
 

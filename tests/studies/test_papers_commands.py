@@ -53,7 +53,7 @@ def test_a_presets_study_has_its_own_paper(study):
 
 
 def test_a_wrong_name_is_an_error_before_the_work(study):
-    with pytest.raises(ValueError, match=r"no paper 'duan'; known: duan2020, holtz2022, locatello2019"):
+    with pytest.raises(ValueError, match=r"no paper 'duan'; did you mean duan2020. Known: duan2020, holtz2022"):
         say("analyse", study, "--paper", "duan")
     assert not (study / "analysis").exists()
 

@@ -108,5 +108,5 @@ def test_eastwood_averages_follow_from_the_rows(name):
 
 
 def test_an_unknown_paper_is_one_clear_line():
-    with pytest.raises(ValueError, match=r"no paper 'duan'; known: duan2020, holtz2022"):
+    with pytest.raises(ValueError, match=r"no paper 'duan'; did you mean duan2020. Known: duan2020, holtz2022"):
         of_paper("duan")

@@ -164,7 +164,7 @@ Z, V = table(30)
         (Z, V.astype(str), {}, "factors must be numbers"),
         (Z, V * 0, {}, "every factor is constant"),
         (Z[:2], V[:2], {}, "have 2 rows, at least 3"),
-        (Z, V, {"models": ["svm"]}, "no model 'svm'; there are logistic, boosted"),
+        (Z, V, {"models": ["svm"]}, "no model 'svm'; known: logistic, boosted"),
         (Z, V, {"sizes": [0]}, "each of sizes must be an integer of at least 1, got 0"),
         (Z, V, {"sizes": []}, "nothing to do"),
         (Z, V, {"test": 0.5}, "test must be an integer of at least 1, got 0.5"),

@@ -64,7 +64,7 @@ def test_same_seed_same_bytes():
         (np.ones(4000, bool), {}, "leaves 0 of 4000 rows outside, at least 10"),
         (CORNER[:50], {}, r"inside must be 4000 bools, got bool of shape \(50,\)"),
         (CORNER.astype(int), {}, "inside must be 4000 bools, got int64"),
-        (CORNER, {"model": "tree"}, "no model 'tree'; there are lasso, forest"),
+        (CORNER, {"model": "tree"}, "no model 'tree'; known: lasso, forest"),
     ],
 )
 def test_bad_input(inside, options, message):

@@ -34,7 +34,7 @@ def test_nan_stops_training() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "gan"}, r"no method 'gan'; known: vae, beta_vae"),
+        ({"method": "gan"}, r"no method 'gan'; did you mean infogan. Known: vae, beta_vae"),
         ({"data": "blob"}, "blob"),
         ({"data": np.zeros((4, 16, 16))}, r"array of shape \(4, 16, 16\)"),
         ({"data": np.zeros((0, 1, 4, 4), np.uint8)}, "no images"),

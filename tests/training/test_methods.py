@@ -89,7 +89,7 @@ def test_plug_ins_are_known_by_name(plug_ins, tmp_path) -> None:
     assert karenina.open(tmp_path).config.parameters == {"strength": 0.1}
     plan = parse("data = ['blobs']\nseeds = 1\n[methods.sparse]\nstrength = [0.1, 1]\n")
     assert [point.strength for point in plan.points] == [0.1, 1]
-    with pytest.raises(ValueError, match="no method 'spars'; known: vae, .*sparse"):
+    with pytest.raises(ValueError, match="no method 'spars'; did you mean sparse. Known: vae, .*sparse"):
         train("blobs", "spars")
     with pytest.raises(ValueError, match="sparse has no parameter 'beta'"):
         train("blobs", "sparse", beta=1)

@@ -397,5 +397,5 @@ def test_bf16_convolutions_and_compiled_layers(monkeypatch):
     fused = train("blobs", "beta_vae", compile=True, **SHORT)
     assert compiled == ["encode", "decode"]
     same(fused, train("blobs", "beta_vae", **SHORT), tolerance=0)
-    with pytest.raises(ValueError, match="no precision 'float8'; known: float32, tf32, bf16"):
+    with pytest.raises(ValueError, match="no precision 'float8'; did you mean float32. Known: float32, tf32, bf16"):
         train("blobs", "beta_vae", precision="float8", **SHORT)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina._words import hint
 from karenina.metrics._inputs import check
 from karenina.metrics.information import Binning
 from karenina.metrics.registry import METRICS, PROTOCOLS
@@ -66,7 +67,7 @@ def metric_groups(
     groups = []
     for protocol in dict.fromkeys([protocols] if isinstance(protocols, str) else protocols):
         if protocol not in AUDITED_PROTOCOLS:
-            raise ValueError(f"no protocol {protocol!r}; there are {', '.join(AUDITED_PROTOCOLS)}")
+            raise ValueError(f"no protocol {protocol!r}; {hint(protocol, AUDITED_PROTOCOLS)}")
         chosen = {name: settings(name, protocol) for name in (audited() if asked is None else asked)}
         known = {name: values for name, values in chosen.items() if values is not None}
         quick = {name: values for name, values in known.items() if name not in TREES}
@@ -84,7 +85,7 @@ def _known(name: str) -> list[str]:
     """The metric of this name; "dci" stands for all that begin with dci_."""
     found = [name] if name in METRICS else [known for known in METRICS if known.startswith(f"{name}_")]
     if not found:
-        raise ValueError(f"no metric {name!r}; there are {', '.join(audited())}")
+        raise ValueError(f"no metric {name!r}; {hint(name, audited())}")
     if METRICS[found[0]].codes_only:
         raise ValueError(f"{name} does not look at factors, which is what the experiments are about")
     return found

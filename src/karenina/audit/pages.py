@@ -83,7 +83,8 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
         f"Protocol: {protocol} ({what}). Grey: the right answer (when codes mix, DCI's formula).", fontsize=10
     )
     with atomic(Path(path)) as part:
-        figure.savefig(part, format="png")
+        # Tight: small audits have narrow figures, beyond whose edges titles and legends reach.
+        figure.savefig(part, format="png", dpi=200, bbox_inches="tight")
     return True
 
 

@@ -19,6 +19,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from karenina._version import __version__
+from karenina._words import hint
 from karenina.audit.experiments import EXPERIMENTS, LARGE
 from karenina.audit.groups import MINE, MetricGroup, Score, apply, fingerprint, load, metric_groups, uses_bins
 
@@ -146,7 +147,7 @@ def run(
     names = list(EXPERIMENTS) if experiments is None else list(dict.fromkeys(experiments))
     for name in names:
         if name not in EXPERIMENTS:
-            raise ValueError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
+            raise ValueError(f"no experiment {name!r}; {hint(name, EXPERIMENTS)}")
     own = {str(name): load(f) if isinstance(f, str) else f for name, f in (mine or {}).items()}
     groups = metric_groups(metrics, protocols, own, trees)
     jobs = _jobs(groups, names, seeds, rows, tree_rows)

@@ -9,13 +9,11 @@ import typer
 
 from karenina._version import __version__
 from karenina.cli import audit, data, fit, rank, report, score, study, train
+from karenina.cli._help import App, complain
 
-app = typer.Typer(
+app = App(
     name="karenina",
     help="Train disentangled representations, measure them, and choose the best of many, with labels or without.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
 )
 app.add_typer(data.data_app, name="data")
 app.add_typer(study.study_app, name="study")
@@ -51,12 +49,20 @@ def main() -> None:
     # No Python that we start imports from the working directory: what lies there may be a stranger's.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
-        app()
+        code = app(prog_name="karenina", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, OSError, MemoryError) as error:
         if os.environ.get("KARENINA_DEBUG"):
             raise
         print(f"karenina: {str(error) or 'not enough memory'}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         print("karenina: interrupted", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        sys.exit(complain(error))

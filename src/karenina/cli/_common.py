@@ -1,5 +1,9 @@
 """What several modules of commands share."""
 
+import json
+import math
+import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,15 +11,135 @@ from typing import Annotated, Any
 import typer
 
 from karenina._console import plain_console
+from karenina.cli._help import completing
 
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Folder with the official files.", envvar="KARENINA_DATA", show_default=False),
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="Folder with the official files, and of your own.",
+        envvar="KARENINA_DATA",
+        show_default=False,
+    ),
 ]
-DATA_HELP = "A data set's name, or a folder, .npz or .h5 of your own; options follow a colon: teapots:gap=exclude."
-OwnData = Annotated[Path | None, typer.Option("--data", help="What the runs were trained on, if it is your own.")]
+DATA_HELP = (
+    "A data set's name, or a folder, .npz or .h5 of your own; options follow a colon: teapots:gap=exclude, "
+    "photos:size=64,grey=true. Names: {data}."
+)
+DataName = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, autocompletion=completing("data"))]
+OwnData = Annotated[
+    str | None,
+    typer.Option("--data", metavar="DATA", help="What the runs were trained on, if it is your own: photos:size=64."),
+]
+Size = Annotated[
+    str | None, typer.Option("--size", metavar="PIXELS", help="Resize images to 64 or 64x48 (height x width).")
+]
+Grey = Annotated[bool, typer.Option("--grey", help="One channel in place of three.")]
+FactorsCsv = Annotated[
+    Path | None,
+    typer.Option("--factors-csv", metavar="FILE", help="Labels: file names, then one factor in each column."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        help="auto, cpu, cuda or mps.",
+        envvar="KARENINA_DEVICE",
+        show_default=False,
+        autocompletion=lambda incomplete: [d for d in ("auto", "cpu", "cuda", "mps") if d.startswith(incomplete)],
+    ),
+]
+
+
+def with_options(data: str | None, size: str | None, grey: bool, factors_csv: Path | None) -> str | None:
+    """The data set in one word, with what --size, --grey and --factors-csv say of it.
+
+    >>> with_options("photos", "64", True, None), with_options("photos:crop=178", "64x48", False, None)
+    ('photos:grey=true,size=64', 'photos:crop=178,size=64x48')
+    """
+    from karenina.data.naming import join_name, split_name
+
+    given = {"size": size, "grey": True if grey else None, "factors_csv": factors_csv}
+    if all(value is None for value in given.values()):
+        return data
+    if data is None:
+        option = next(name for name, value in given.items() if value is not None).replace("_", "-")
+        raise ValueError(f"--{option} is about data of your own: give it by --data, too")
+    name, options = (data, {}) if Path(data).exists() else split_name(data)
+    return join_name(name, options | {key: value for key, value in given.items() if value is not None})
+
+
+def use_device(name: str | None) -> None:
+    """Let whatever this command starts, also in processes of its own, use the device."""
+    if name is not None:
+        from karenina.training.run import pick_device
+
+        pick_device(name)  # a wrong word is said before the work
+        os.environ["KARENINA_DEVICE"] = name
 
 
 def console() -> Any:
     """A console that does not cut tables at 80 columns when the output is a file or a pipe."""
     return plain_console() if sys.stdout.isatty() else plain_console(width=160)
+
+
+def bar(*more: str) -> Any:
+    """A bar with its words left, the time left right, as wide as the terminal; on standard error, if that is one.
+
+    more: fields of the task that are shown between.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)]
+    columns += [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in more]
+    return Progress(
+        *columns,
+        TimeRemainingColumn(),
+        console=plain_console(file=sys.stderr),
+        disable=not sys.stderr.isatty(),
+        expand=True,
+    )
+
+
+def print_json(value: Any) -> None:
+    """Print what JSON can say of a value: paths become text, what is not finite null, a data frame records."""
+    print(json.dumps(_plain(value), indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_dict") and hasattr(value, "columns"):
+        return _plain(value.to_dict("records"))
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def next_steps(*commands: tuple[Any, ...]) -> None:
+    """Say what to do next: words of commands, with paths as they must be typed.
+
+    >>> next_steps(("show", Path("my runs/a")), ("score", "b"))
+    next: karenina show 'my runs/a'
+          karenina score b
+    """
+    for i, words in enumerate(commands):
+        line = " ".join(shlex.quote(str(word)) for word in words if word is not None)
+        print(f"{'next:' if i == 0 else '     '} karenina {line}", flush=True)
+
+
+def own_data(data: str | None, *paths: str | os.PathLike[str]) -> tuple[str, ...]:
+    """The option --data for a command on runs of data that are nobody's but the user's."""
+    from karenina.data import names
+    from karenina.data.naming import split_name
+
+    if data is None or split_name(data)[0] in names():
+        return ()
+    return ("--data", data)

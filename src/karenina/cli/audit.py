@@ -7,13 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from karenina._console import plain_console
-from karenina.cli._common import console
+from karenina.cli._common import Json, bar, console, print_json
+from karenina.cli._help import completing
 
 
 def audit(
     metrics: Annotated[
-        list[str] | None, typer.Argument(help="Names of metrics; all but those with trees if none is given.")
+        list[str] | None,
+        typer.Argument(
+            metavar="METRIC",
+            help="Names of metrics; all but those with trees if none is given: {metrics}.",
+            autocompletion=completing("metrics"),
+        ),
     ] = None,
     mine: Annotated[
         list[str] | None,
@@ -21,26 +26,30 @@ def audit(
     ] = None,
     protocol: Annotated[
         list[str] | None,
-        typer.Option(help="ours, quantile (ours with bins of equal population), locatello, carbonneau; repeatable."),
+        typer.Option(
+            metavar="NAME",
+            help="ours, quantile (ours with bins of equal population), locatello, carbonneau; repeatable.",
+        ),
     ] = None,
-    experiment: Annotated[list[str] | None, typer.Option(help="Only this experiment; repeatable.")] = None,
+    experiment: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this experiment; repeatable.")
+    ] = None,
     seeds: Annotated[int, typer.Option(help="How often everything is drawn anew.")] = 10,
     rows: Annotated[int, typer.Option(help="Rows of codes and factors.")] = 20_000,
     full: Annotated[bool, typer.Option("--full", help="Also dci_forest and dci_boosted, on 5,000 rows.")] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; default: one for each core.", show_default=False)
+        int | None, typer.Option(min=1, metavar="N", help="Processes; default: one for each core.", show_default=False)
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for scores, tables and curves; a stopped audit resumes there.")
+        Path, typer.Option(metavar="DIR", help="Folder for scores, tables and curves; a stopped audit resumes there.")
     ] = Path("audit"),
+    as_json: Json = False,
 ) -> None:
     """Put metrics, also your own, through experiments whose right answer is known.
 
     Writes curves, Table 1 of Carbonneau et al. (2022) (codes that are modular but not compact) and its Table 2,
     computed: every tick with its number and its rule.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from karenina.audit import run, write
     from karenina.audit.pages import characteristics_text, table_1_text
 
@@ -50,9 +59,8 @@ def audit(
         word if names.count(name) > 1 else name: word  # functions of one name in two modules
         for word, name in zip(words, names)
     }
-    columns = (TextColumn("audit"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=plain_console(file=sys.stderr), transient=True) as bar:
-        task = bar.add_task("audit", total=None)
+    with bar("count") as shown:
+        task = shown.add_task("audit", total=None, count="")
         try:
             found = run(
                 metrics or None,
@@ -64,12 +72,19 @@ def audit(
                 trees=full,
                 workers=workers or os.cpu_count() or 1,
                 out=out,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                progress=lambda done, total: shown.update(
+                    task, completed=done, total=total, count=f"{done:,} of {total:,}"
+                ),
             )
         except KeyboardInterrupt:
             print("karenina: stopped; the same command resumes it", file=sys.stderr)
             raise typer.Exit(130) from None
     written = write(found, out)
+    if as_json:
+        failed = found.failures()
+        tables = {"modular_not_compact": table_1_text(found), "characteristics": characteristics_text(found)}
+        print_json({**tables, "failures": failed, "files": list(written)})
+        return
     screen, cases, answers = console(), table_1_text(found), characteristics_text(found, short=True)
     answers = answers.loc[:, (answers != "–").any()]
     for name in dict.fromkeys(key.protocol for key in found.keys):

@@ -1,74 +1,106 @@
 """`karenina data`: list, look at and download data sets."""
 
-import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from karenina.cli._common import DATA_HELP, DataDir, console
+from karenina.cli._common import (
+    DataDir,
+    DataName,
+    FactorsCsv,
+    Grey,
+    Json,
+    Size,
+    bar,
+    console,
+    next_steps,
+    print_json,
+    with_options,
+)
+from karenina.cli._help import App, completing
 
-data_app = typer.Typer(help="List, look at and download data sets.", no_args_is_help=True)
+data_app = App(help="List, look at and download data sets.")
 
 
 @data_app.command("list")
-def data_list(data_dir: DataDir = None) -> None:
+def data_list(data_dir: DataDir = None, as_json: Json = False) -> None:
     """Every data set by name, its factors, and whether it is rendered or read from an official file."""
     from rich.table import Table
 
     from karenina.data import catalogue
 
+    entries = catalogue(data_dir)
+    if as_json:
+        print_json([asdict(entry) for entry in entries])
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("name", "factors", "images", "source"):
         table.add_column(heading, overflow="fold")
-    for entry in catalogue(data_dir):
+    for entry in entries:
         table.add_row(entry.name, entry.factors, entry.images, entry.source)
     console().print(table)
 
 
 @data_app.command("show")
 def data_show(
-    name: Annotated[str, typer.Argument(help=DATA_HELP)],
-    out: Annotated[Path | None, typer.Option(help="Where to write the picture; default NAME.png.")] = None,
+    name: DataName,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write the picture; default NAME.png.")
+    ] = None,
     columns: Annotated[int, typer.Option(min=2, max=40, help="Pictures per row.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of what is left to chance.")] = 0,
+    size: Size = None,
+    grey: Grey = False,
+    factors_csv: FactorsCsv = None,
     data_dir: DataDir = None,
+    as_json: Json = False,
 ) -> None:
     """Draw one row per factor: that factor varied, the others fixed."""
     from karenina.data import load
     from karenina.data.naming import split_name
     from karenina.data.sheet import draw_sheet
 
-    data = load(name, data_dir=data_dir)
+    word = with_options(name, size, grey, factors_csv)
+    data = load(str(word), data_dir=data_dir)
     out = out or Path(f"{split_name(data.name)[0]}.png")
     draw_sheet(data, out, columns=columns, seed=seed)
+    if as_json:
+        factors = dict(zip(data.factor_names, data.factor_sizes))
+        known = {"name": data.name, "image_shape": data.image_shape, "factors": factors, "source": data.source}
+        print_json({**known, "picture": out})
+        return
     print(repr(data)[1:-1])
     print(f"wrote {out}")
+    next_steps(("train", word, "beta_vae", "--out", "runs/a"))
 
 
 @data_app.command("get")
-def data_get(name: Annotated[str, typer.Argument(help="A data set's name.")], data_dir: DataDir = None) -> None:
+def data_get(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set's name.", autocompletion=completing("data"))],
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
     """Download the official files of a data set: checked, resumed after a cut, in place only when whole."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
     from karenina.data.download import get
 
     if data_dir is None:
         raise ValueError("say where the files should go: --data-dir DIR, or set KARENINA_DATA")
-    columns = [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    ]
-    with Progress(*columns, disable=not sys.stderr.isatty()) as bar:
+    with bar("size", "speed") as shown:
         tasks: dict[str, Any] = {}
 
         def progress(file: str, done: int, total: int | None) -> None:
             if file not in tasks:
-                tasks[file] = bar.add_task(file, total=total)
-            bar.update(tasks[file], completed=done, total=total)
+                tasks[file] = shown.add_task(file[-30:], total=total, size="", speed="")
+            speed = shown.tasks[tasks[file]].speed
+            size = f"{done / 1e6:,.0f} MB" if total is None else f"{done / 1e6:,.0f}/{total / 1e6:,.0f} MB"
+            rate = f"{speed / 1e6:.1f} MB/s" if speed else ""
+            shown.update(tasks[file], completed=done, total=total, size=size, speed=rate)
 
-        for path in get(name, data_dir, progress):
-            print(f"{path} is in place")
+        paths = list(get(name, data_dir, progress))
+    if as_json:
+        print_json({"files": paths})
+        return
+    for path in paths:
+        print(f"{path} is in place")

@@ -6,20 +6,52 @@ from typing import Annotated
 import typer
 
 from karenina._active import ACTIVE_KL
-from karenina.cli._common import DataDir, OwnData, console
+from karenina.cli._common import (
+    DataDir,
+    Device,
+    FactorsCsv,
+    Grey,
+    Json,
+    OwnData,
+    Size,
+    bar,
+    console,
+    next_steps,
+    own_data,
+    use_device,
+    with_options,
+)
+
+_BY: tuple[str, ...] = ("udr", "udr-spearman", "udr-a2a", "udr-spearman-a2a", "dynamics", "orthogonality", "support")
+_BY += ("elbo", "reconstruction", "kl", "total-correlation", "mutual-information", "active-units")
 
 
 def rank(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories, all of one data set.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN", help="Run directories, a folder that holds some, or a study; of one data set."),
+    ],
     by: Annotated[
-        str, typer.Option(help="udr, udr-spearman, udr-a2a, udr-spearman-a2a, dynamics, orthogonality, elbo, ...")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"{', '.join(_BY)}.",
+            autocompletion=lambda incomplete: [name for name in _BY if name.startswith(incomplete)],
+        ),
     ] = "udr",
-    rows: Annotated[int, typer.Option(min=10, help="Images that every run encodes.")] = 5_000,
+    rows: Annotated[int, typer.Option(min=10, help="Images that every run encodes.")] = 10_000,
     kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = ACTIVE_KL,
     seed: Annotated[int, typer.Option(help="Decides which images.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the best and the worst pair's similarity matrices.")] = None,
+    as_json: Json = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the best and the worst pair's similarity matrices."),
+    ] = None,
     data: OwnData = None,
+    size: Size = None,
+    grey: Grey = False,
+    factors_csv: FactorsCsv = None,
+    device: Device = None,
     data_dir: DataDir = None,
 ) -> None:
     """Rank runs without labels; the best is first."""
@@ -28,7 +60,18 @@ def rank(
     from karenina.evaluation.ranking import plot_pairs
     from karenina.evaluation.ranking import rank as rank_runs
 
-    ranking = rank_runs(runs, by, rows=rows, seed=seed, kl_threshold=kl_threshold, data=data, data_dir=data_dir)
+    use_device(device)
+    word = with_options(data, size, grey, factors_csv)
+    with bar("count") as shown:
+        task = shown.add_task("encode", total=None, count="")
+
+        def progress(done: int, total: int) -> None:
+            doing = "compare" if done == total else "encode"
+            shown.update(task, completed=done, total=total, description=doing, count=f"{done} of {total} runs")
+
+        ranking = rank_runs(
+            runs, by, rows=rows, seed=seed, kl_threshold=kl_threshold, data=word, data_dir=data_dir, progress=progress
+        )
     if plot is not None:
         plot_pairs(ranking, plot)
     if as_json:
@@ -46,3 +89,8 @@ def rank(
     screen.print(f"informative: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
     for latents, name in ranking.best_per_informative.items():
         print(f"best with {latents} informative latents: {name}")
+    if ranking.frame["score"].notna().any():
+        best = ranking.frame["run"][0]
+        more = own_data(word)
+        few = len(runs) <= 8
+        next_steps(("show", best, *more), ("report", *runs, *more) if few else ("score", best, *more))

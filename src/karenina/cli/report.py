@@ -2,72 +2,124 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from karenina._active import ACTIVE_KL
-from karenina.cli._common import DataDir, OwnData
+from karenina.cli._common import (
+    DataDir,
+    Device,
+    FactorsCsv,
+    Grey,
+    Json,
+    OwnData,
+    Size,
+    next_steps,
+    print_json,
+    use_device,
+    with_options,
+)
 
 
 def report(
     paths: Annotated[
-        list[Path], typer.Argument(help="The directory of a study; or run directories, or one that holds them.")
+        list[Path],
+        typer.Argument(metavar="PATH", help="The directory of a study; or run directories, or one that holds them."),
     ],
-    out: Annotated[Path | None, typer.Option(help="Folder for the page; default DIR/report.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the page; default DIR/report.")] = None,
     figures: Annotated[bool, typer.Option(help="With the analyses, which take most of the time.")] = True,
     data: OwnData = None,
+    size: Size = None,
+    grey: Grey = False,
+    factors_csv: FactorsCsv = None,
+    device: Device = None,
     data_dir: DataDir = None,
+    as_json: Json = False,
 ) -> None:
     """One page that shows a study: which models to pick, every model, every analysis."""
     from karenina.pages.page import report as make
 
+    data = with_options(data, size, grey, factors_csv)
+    use_device(device)
     progress = (lambda text: print(text, file=sys.stderr)) if sys.stderr.isatty() else None
-    _wrote(make(paths, out, figures=figures, data=data, data_dir=data_dir, progress=progress))
+    _wrote(make(paths, out, figures=figures, data=data, data_dir=data_dir, progress=progress), as_json)
 
 
 def show(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the page and pictures; default RUN/report.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the page and pictures; default RUN/report.")
+    ] = None,
     span: Annotated[
-        str, typer.Option(help="Move latents over the prior ([-2, 2]; InfoGAN: [-1, 1]) or the posterior.")
+        str,
+        typer.Option(
+            metavar="prior|posterior", help="Move latents over the prior ([-2, 2]; InfoGAN: [-1, 1]) or the posterior."
+        ),
     ] = "prior",
     seed: Annotated[int, typer.Option(help="Which images the pictures show.")] = 0,
     data: OwnData = None,
+    size: Size = None,
+    grey: Grey = False,
+    factors_csv: FactorsCsv = None,
+    device: Device = None,
     data_dir: DataDir = None,
+    as_json: Json = False,
 ) -> None:
     """What a model has learnt: a page with live latents, and traversals (PNG, GIF) and reconstructions."""
     from karenina.pages.page import show as make
 
+    data = with_options(data, size, grey, factors_csv)
+    use_device(device)
     page = make(run, out, span=span, seed=seed, data=data, data_dir=data_dir)
-    for name in ("traversal.png", "traversal.gif", "reconstructions.png"):
-        print(f"wrote {page.parent / name}")
-    _wrote(page)
+    pictures = [page.parent / name for name in ("traversal.png", "traversal.gif", "reconstructions.png")]
+    if not as_json:
+        for picture in pictures:
+            print(f"wrote {picture}")
+    _wrote(page, as_json, pictures=pictures)
 
 
 def compare(
     first: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
     second: Annotated[Path, typer.Argument(metavar="RUN", help="Another, trained on the same data.")],
-    out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("comparison"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the page.")] = Path("comparison"),
     kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = ACTIVE_KL,
     data: OwnData = None,
+    size: Size = None,
+    grey: Grey = False,
+    factors_csv: FactorsCsv = None,
+    device: Device = None,
     data_dir: DataDir = None,
+    as_json: Json = False,
 ) -> None:
     """Two models side by side, each latent of one matched with one of the other."""
     from karenina.pages.compare import compare as make
 
-    _wrote(make(first, second, out, kl_threshold=kl_threshold, data=data, data_dir=data_dir))
+    data = with_options(data, size, grey, factors_csv)
+    use_device(device)
+    _wrote(make(first, second, out, kl_threshold=kl_threshold, data=data, data_dir=data_dir), as_json)
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for what the demo makes.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what the demo makes.")] = Path("demo"),
     workers: Annotated[int, typer.Option(min=1, help="Models trained at a time.")] = 2,
+    device: Device = None,
+    as_json: Json = False,
 ) -> None:
     """The main job in about two minutes: train a sweep, choose without labels, check with labels, make the page."""
     from karenina.pages.demo import demo as run
 
-    run(out, workers)
+    use_device(device)
+    say = (lambda text: print(text, file=sys.stderr)) if as_json else print
+    page = run(out, workers, say=say)
+    if as_json:
+        _wrote(page, as_json, study=out / "study")
+    else:
+        next_steps(("rank", out / "study"), ("study", "analyse", out / "study"))
 
 
-def _wrote(page: Path) -> None:
-    print(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB)")
+def _wrote(page: Path, as_json: bool, **more: Any) -> None:
+    if as_json:
+        print_json({"page": page, "bytes": page.stat().st_size, **more})
+    else:
+        print(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB)")

@@ -5,7 +5,19 @@ from typing import Annotated, Any
 
 import typer
 
-from karenina.cli._common import DataDir, OwnData, console
+from karenina.cli._common import (
+    DataDir,
+    Device,
+    FactorsCsv,
+    Grey,
+    Json,
+    OwnData,
+    Size,
+    console,
+    use_device,
+    with_options,
+)
+from karenina.cli._help import completing
 
 ROWS = 5000  # of a comparison of two runs
 
@@ -14,29 +26,46 @@ def score(
     paths: Annotated[
         list[Path],
         typer.Argument(
+            metavar="PATH",
             help="A run directory, or codes and factors: .npz, .csv, .parquet or two .npy. Two runs, or two .npz of "
-            "the same rows: is the first better?"
+            "the same rows: is the first better?",
         ),
     ],
-    metrics: Annotated[str | None, typer.Option(help="Names with commas between; default all.")] = None,
-    protocol: Annotated[str | None, typer.Option(help="locatello or carbonneau; default our own.")] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Names with commas between; default all: {metrics}.",
+            autocompletion=completing("metrics"),
+        ),
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option(metavar="NAME", help="locatello or carbonneau; default our own.")
+    ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Half-samples for the standard deviation.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the metrics that draw samples.")] = 0,
     tasks: Annotated[bool, typer.Option("--tasks", help="Also downstream prediction and fairness.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
-    csv: Annotated[Path | None, typer.Option(help="Also write the table here.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw bars, heat maps and Hinton diagrams into this file.")] = None,
+    as_json: Json = False,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the table here.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw bars, heat maps and Hinton diagrams into this file.")
+    ] = None,
     data: OwnData = None,
+    size: Size = None,
+    grey: Grey = False,
+    factors_csv: FactorsCsv = None,
+    device: Device = None,
     data_dir: DataDir = None,
 ) -> None:
     """Every metric of codes against factors, or of a run."""
-
     from karenina.evaluation.scoring import evaluate, run_table
     from karenina.evaluation.scoring import score as score_arrays
     from karenina.metrics.files import read_codes
     from karenina.metrics.scoring import select
 
     names = [name.strip() for name in metrics.split(",") if name.strip()] if metrics is not None else None
+    data = with_options(data, size, grey, factors_csv)
+    use_device(device)
     select(names, protocol)  # a misspelt name is an error before the work, not after
     if len(paths) == 2 and (all(path.is_dir() for path in paths) or all(path.suffix == ".npz" for path in paths)):
         _compare(paths, names, protocol, seed, data, data_dir, as_json, csv)
@@ -71,7 +100,7 @@ def _compare(
     metrics: list[str] | None,
     protocol: str | None,
     seed: int,
-    data: Path | None,
+    data: str | None,
     data_dir: Path | None,
     as_json: bool,
     csv: Path | None,
@@ -93,9 +122,7 @@ def _compare(
     print(found.to_string(index=False, float_format="{:.3f}".format))
 
 
-def _encoded(
-    paths: list[Path], seed: int, data: Path | None, data_dir: Path | None
-) -> tuple[Any, Any, Any, list[bool]]:
+def _encoded(paths: list[Path], seed: int, data: str | None, data_dir: Path | None) -> tuple[Any, Any, Any, list[bool]]:
     """Codes of the same images by two runs of one data set, the factors, and which of these are continuous."""
     from karenina.evaluation.data import data_of, inputs
     from karenina.training import open as open_run

@@ -7,27 +7,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from karenina.cli._common import DataDir, console
+from karenina.cli._common import DataDir, Device, Json, console, next_steps, print_json, use_device
+from karenina.cli._help import App, completing
 
 if TYPE_CHECKING:
     from karenina.studies.execution.folder import Folder
     from karenina.studies.plan.plan import Plan
 
-study_app = typer.Typer(help="Run the papers' studies or your own: kill, resume, share, analyse.", no_args_is_help=True)
+study_app = App(help="Run the papers' studies or your own: kill, resume, share, analyse.")
 
-What = Annotated[str, typer.Argument(help="A preset (`karenina study presets`), a study file, or a study's directory.")]
-Directory = Annotated[Path, typer.Argument(help="The directory of a study.")]
-Scale = Annotated[str | None, typer.Option(help="Of a preset: smoke, laptop (default) or paper.")]
-Seeds = Annotated[int | None, typer.Option(min=1, help="This many seeds instead of the plan's.")]
+What = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY",
+        help="A preset ({presets}), a study file, or a study's directory.",
+        autocompletion=completing("presets"),
+    ),
+]
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a study.")]
+Scale = Annotated[str | None, typer.Option(metavar="NAME", help="Of a preset: smoke, laptop (default) or paper.")]
+Seeds = Annotated[int | None, typer.Option(min=1, metavar="N", help="This many seeds instead of the plan's.")]
 
 
 @study_app.command()
-def presets() -> None:
+def presets(as_json: Json = False) -> None:
     """The papers' studies and how many models each has at each scale."""
     from rich.table import Table
 
     from karenina.studies.plan.presets import PRESETS, SCALES, preset
 
+    if as_json:
+        models = {name: {scale: len(preset(name, scale).points) for scale in SCALES} for name in PRESETS}
+        print_json([{"preset": name, "models": counts} for name, counts in models.items()])
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("preset", *SCALES, "at paper scale"):
         table.add_column(heading, justify="right" if heading in SCALES else "left")
@@ -46,11 +58,19 @@ def plan(
     toml: Annotated[bool, typer.Option("--toml", help="Print the plan as a study file, and nothing else.")] = False,
     estimate: Annotated[bool, typer.Option(help="Measure a few steps to say how long it would take.")] = True,
     data_dir: DataDir = None,
+    as_json: Json = False,
 ) -> None:
     """What a study would do: its models, the time it would take here and the disk it would need. Runs nothing."""
     found = _find(what, scale, seeds, data_dir)
     if toml:
         print(found.to_toml(), end="")
+        return
+    if as_json:
+        cost = _cost(found) if estimate else None
+        here = workers or os.cpu_count() or 1
+        time = {} if cost is None else {"workers": here, "seconds": cost.wall(here), "bytes": cost.bytes}
+        models = [{"hash": point.hash, "label": point.label} for point in found.points]
+        print_json({"name": found.name, **time, "models": models})
         return
     print(f"{found.name}: {len(found.points):,} models")
     print(_grid(found))
@@ -65,7 +85,19 @@ def plan(
 
 def _print_estimate(found: "Plan", workers: int) -> None:
     from karenina.studies.execution.display import duration
-    from karenina.studies.plan.estimate import estimate, size
+    from karenina.studies.plan.estimate import size
+
+    cost = _cost(found)
+    total = cost.train_seconds + cost.score_seconds
+    each = f"{duration(total / len(found.points))} per model, {cost.score_seconds / total:.0%} of it scoring"
+    print(f"time on this machine: about {duration(cost.wall(workers))} with {workers} workers ({each})")
+    print(f"disk: about {size(cost.bytes)}")
+    for data, reason in cost.unknown.items():
+        print(f"{data} cannot be loaded here, its time is that of the others: {reason}")
+
+
+def _cost(found: "Plan") -> Any:
+    from karenina.studies.plan.estimate import estimate
 
     def progress(what: str) -> None:
         if sys.stderr.isatty():
@@ -75,26 +107,26 @@ def _print_estimate(found: "Plan", workers: int) -> None:
     cost = estimate(found, progress)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
-    total = cost.train_seconds + cost.score_seconds
-    each = f"{duration(total / len(found.points))} per model, {cost.score_seconds / total:.0%} of it scoring"
-    print(f"time on this machine: about {duration(cost.wall(workers))} with {workers} workers ({each})")
-    print(f"disk: about {size(cost.bytes)}")
-    for data, reason in cost.unknown.items():
-        print(f"{data} cannot be loaded here, its time is that of the others: {reason}")
+    return cost
 
 
 @study_app.command()
 def run(
     what: What,
-    out: Annotated[Path | None, typer.Option(help="The study's directory; default: the name of the study.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Its directory; default: the name of the study.")
+    ] = None,
     scale: Scale = None,
     seeds: Seeds = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Models at a time; default: one per core.")] = None,
-    shard: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts, for job arrays.")] = None,
+    shard: Annotated[str | None, typer.Option(metavar="I/N", help="Only the i-th of n parts, for job arrays.")] = None,
     ray: Annotated[
-        str | None, typer.Option(help="Run on Ray: local, auto, HOST:PORT or ray://HOST:PORT (extra `ray`).")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Run on Ray: local, auto, HOST:PORT or ray://HOST:PORT (extra `ray`)."),
     ] = None,
+    device: Device = None,
     data_dir: DataDir = None,
+    as_json: Json = False,
 ) -> None:
     """Train and score all models of a study. Stop it at any time; the same command resumes it.
 
@@ -106,21 +138,35 @@ def run(
     found, part = _find(what, scale, seeds, data_dir), _shard(shard)
     if out is None:
         out = Path(what) if Path(what).is_dir() else Path(Path(what).stem if scale is None else f"{what}-{scale}")
-    print(f"{found.name}: {len(found.points):,} models in {out}", flush=True)
+    use_device(device)
+    if not as_json:
+        print(f"{found.name}: {len(found.points):,} models in {out}", flush=True)
     try:
-        status = run_study(found, out, workers=workers, ray=ray, shard=part)
+        status = run_study(found, out, workers=workers, ray=ray, shard=part, quiet=as_json)
     except KeyboardInterrupt:
-        print(f"stopped; the same command resumes it. `karenina study status {out}` says how far it is", flush=True)
+        say = sys.stderr if as_json else sys.stdout
+        print(f"stopped; the same command resumes it. `karenina study status {out}` says how far it is", file=say)
         raise
     left = status.total - len(status.done) - len(status.failed)
+    mine = status.plan.points if part is None else status.plan.points[part[0] - 1 :: part[1]]
+    failed = {point.hash for point in mine} & set(status.failed)
+    if as_json:
+        print_json({"study": out, **_counts(status), "results": out / "results.parquet"})
+        raise typer.Exit(1 if failed else 0)
     if left:
         print(f"this part is done; {left:,} models of the other parts are left")
     else:
         print(f"{len(status.done):,} models done; results in {out / 'results.parquet'}")
     _print_failures(Folder(out), status.failed)
-    mine = status.plan.points if part is None else status.plan.points[part[0] - 1 :: part[1]]
-    if {point.hash for point in mine} & set(status.failed):
+    if status.done and not left:
+        next_steps(("report", out), ("study", "analyse", out), ("rank", out))
+    if failed:
         raise typer.Exit(1)
+
+
+def _counts(status: Any) -> dict[str, Any]:
+    counts = {"done": len(status.done), "running": len(status.running), "failed": len(status.failed)}
+    return {"name": status.plan.name, "models": status.total, **counts, "to_do": status.waiting}
 
 
 @study_app.command()
@@ -129,18 +175,27 @@ def status(
     check: Annotated[
         bool, typer.Option("--check", help="Also read every file of finished runs: is it intact?")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """How far a study is, what is running and in which process, and what failed."""
     from karenina.studies.execution.folder import Folder, read_claim
 
     folder = Folder(directory)
     found = folder.status()
+    points = {point.hash: point for point in found.plan.points}
+    if as_json:
+        from karenina.studies.results.table import damaged
+
+        failures = {name: {"label": points[name].label, "reason": folder.reason(name)} for name in found.failed}
+        at = [{"model": points[one.hash].label, "at": one.at, "who": one.who} for one in found.running]
+        checked = {"damaged": damaged(folder)} if check else {}
+        print_json({**_counts(found), "stale": found.stale, "at": at, "failures": failures, **checked})
+        return
     print(f"{found.plan.name}: {found.total:,} models")
     done, running, failed = len(found.done), len(found.running), len(found.failed)
     print(f"{done:,} done, {running:,} running, {failed:,} failed, {found.waiting:,} to do")
     if found.stale:
         print(f"{found.stale:,} of these are trained and need to be scored anew: settings or numbers changed")
-    points = {point.hash: point for point in found.plan.points}
     for claim in found.running[:32]:
         print(f"  running: {points[claim.hash].label}: {claim.at}, {claim.who}")
     if (other := read_claim(folder.path, ".together")) is not None:
@@ -169,11 +224,15 @@ def _print_failures(folder: "Folder", failed: tuple[str, ...]) -> None:
 def retry(
     directory: Directory,
     check: Annotated[bool, typer.Option("--check", help="Also runs whose files were changed or damaged.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Let failed models be run again, with the next `karenina study run`."""
     from karenina.studies.execution.runner import retry as retry_study
 
     points = retry_study(directory, check=check)
+    if as_json:
+        print_json({"models": [point.label for point in points]})
+        return
     for point in points[:10]:
         print(f"  {point.label}")
     print(f"{len(points):,} models will be run again by `karenina study run {directory}`")
@@ -185,8 +244,12 @@ def analyse(
     figures: Annotated[bool, typer.Option(help="Draw a figure for each analysis.")] = True,
     paper: Annotated[
         str | None,
-        typer.Option(help="Its tables and figures: duan2020, holtz2022, locatello2019, carbonneau2022, eastwood2018."),
+        typer.Option(
+            metavar="NAME",
+            help="Its tables and figures: duan2020, holtz2022, locatello2019, carbonneau2022, eastwood2018.",
+        ),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """The papers' tables and figures from a study's results, in DIRECTORY/analysis.
 
@@ -203,6 +266,11 @@ def analyse(
     from karenina.studies.analyses import analyse as analyse_study
 
     found = analyse_study(directory, figures=figures)
+    if as_json:
+        made = list(write(directory, wanted, figures=figures)) if wanted is not None else []
+        items = {one.item.name: one.missing or [str(file) for file in one.files] for one in made}
+        print_json({"analyses": found, "paper": wanted, "items": items})
+        return
     for name, frame in found.items():
         if isinstance(frame, str):
             print(f"{name}: left out, {frame}")
@@ -215,15 +283,15 @@ def analyse(
     if wanted is None:
         return
     print(f"\n{wanted}:")
-    made = 0
+    count = 0
     for one in write(directory, wanted, figures=figures):
-        made += not one.missing
+        count += not one.missing
         if one.missing:
             print(f"{one.item.name}: left out, {one.missing}", flush=True)
         else:
             notes = "".join(f" ({note})" for note in one.notes)
             print(f"{one.item.name}: {one.item.title}, in {one.files[0]}{notes}", flush=True)
-    print(f"{made} of {len(of_paper(wanted))} tables and figures of {wanted} in {directory / 'analysis' / wanted}")
+    print(f"{count} of {len(of_paper(wanted))} tables and figures of {wanted} in {directory / 'analysis' / wanted}")
 
 
 def _find(what: str, scale: str | None, seeds: int | None, data_dir: Path | None) -> "Plan":

@@ -2,16 +2,30 @@
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
-from karenina.cli._common import DATA_HELP, DataDir
+from karenina.cli._common import (
+    DataDir,
+    DataName,
+    Device,
+    FactorsCsv,
+    Grey,
+    Json,
+    Size,
+    bar,
+    next_steps,
+    own_data,
+    print_json,
+    with_options,
+)
+from karenina.cli._help import completing
 
 
 def train(
-    data: Annotated[str, typer.Argument(help=DATA_HELP)],
-    method: Annotated[str, typer.Argument(help="vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, ...")],
+    data: DataName,
+    method: Annotated[str, typer.Argument(metavar="METHOD", help="{methods}.", autocompletion=completing("methods"))],
     out: Annotated[str, typer.Option(metavar="DIR", help="Directory of the run; the same command again resumes it.")],
     seed: Annotated[int, typer.Option(help="Decides everything that is left to chance.")] = 0,
     seeds: Annotated[
@@ -27,82 +41,111 @@ def train(
             help="A parameter of the method or of training, such as beta=4; with --seeds also several, beta=1,4,16.",
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    precision: Annotated[str, typer.Option(help="Of matrix products: float32, tf32 or bf16.")] = "float32",
+    device: Device = None,
+    precision: Annotated[
+        str, typer.Option(metavar="NAME", help="Of matrix products: float32, tf32 or bf16.")
+    ] = "float32",
     compile: Annotated[bool, typer.Option("--compile", help="Fuse layers with torch.compile.")] = False,
+    size: Size = None,
+    grey: Grey = False,
+    factors_csv: FactorsCsv = None,
     data_dir: DataDir = None,
+    as_json: Json = False,
 ) -> None:
     """Train one model, or with --seeds a population of them."""
     given = _settings(settings or [], several=seeds is not None)
-    given = {"steps": steps, "precision": precision, "device": device, **given}
+    given = {"steps": steps, "precision": precision, "device": device or "auto", **given}
+    word = str(with_options(data, size, grey, factors_csv))
     if seeds is not None:
         if seed or compile:
             raise ValueError(f"--seeds trains several models: leave out {'--seed' if seed else '--compile'}")
-        _train_many(data, method, out, seeds, given, data_dir)
+        runs = _train_many(word, method, out, seeds, given, data_dir, sys.stderr if as_json else sys.stdout)
     else:
-        _train_one(data, method, out, seed, {**given, "compile": compile}, data_dir)
+        one = {**given, "compile": compile}
+        runs = [_train_one(word, method, out, seed, one, data_dir, sys.stderr if as_json else sys.stdout)]
+    if as_json:
+        found = [{"run": run.path, "config": run.config.to_json(), "last": _last(run)} for run in runs]
+        print_json(found if seeds is not None else found[0])
+        return
+    for run in runs:
+        print(f"{repr(run)[1:-1]} -> {run.path}")
+    more = own_data(word)
+    if seeds is not None:
+        next_steps(("rank", out, *more), ("report", out, *more))
+    else:
+        next_steps(("score", out, *more), ("show", out, *more))
+
+
+def _last(run: Any) -> dict[str, float]:
+    """The losses at the end."""
+    return {} if not len(run.history) else run.history.iloc[-1].to_dict()
 
 
 def _train_many(
-    data: str, method: str, out: str, seeds: int, given: dict[str, Any], data_dir: str | os.PathLike[str] | None
-) -> None:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
+    data: str,
+    method: str,
+    out: str,
+    seeds: int,
+    given: dict[str, Any],
+    data_dir: str | os.PathLike[str] | None,
+    lines: TextIO,
+) -> list[Any]:
     from karenina.data import load
     from karenina.training import PopulationProgress, train_many
 
     grid = {name: value for name, value in given.items() if isinstance(value, list)}
     fixed = {name: value for name, value in given.items() if name not in grid}
-    columns = [TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()]
-    with Progress(*columns, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(method, total=1.0)
+    with bar("rate") as shown:
+        task = shown.add_task(method, total=1.0, rate="")
         said = (0, 0)
 
         def show(at: PopulationProgress) -> None:
             nonlocal said
-            line = f"step {at.step}/{at.steps} of {at.models} models, {at.done} of {at.total} done"
-            line += f", {at.updates_per_second:.0f} models x steps/s" if at.updates_per_second > 0 else ""
-            bar.update(task, completed=(at.done + at.models * at.step / at.steps) / at.total, description=line)
+            rate = f"{at.updates_per_second:,.0f} updates/s" if at.updates_per_second > 0 else ""
+            words = f"{at.done} of {at.total} done, {at.models} at step {at.step:,}/{at.steps:,}"
+            share = (at.done + at.models * at.step / at.steps) / at.total
+            shown.update(task, completed=share, description=words, rate=rate)
             tenth = (at.done, 10 * at.step // at.steps)
-            if bar.disable and tenth > said:
+            if shown.disable and tenth > said:
                 said = tenth
-                print(line, flush=True)
+                print(f"{words}, {rate}".rstrip(", "), file=lines, flush=True)
 
-        runs = train_many(load(data, data_dir=data_dir), method, grid, seeds, out=out, progress=show, **fixed)
-    for run in runs:
-        print(f"{repr(run)[1:-1]} -> {run.path}")
+        return train_many(load(data, data_dir=data_dir), method, grid, seeds, out=out, progress=show, **fixed)
 
 
 def _train_one(
-    data: str, method: str, out: str, seed: int, given: dict[str, Any], data_dir: str | os.PathLike[str] | None
-) -> None:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
+    data: str,
+    method: str,
+    out: str,
+    seed: int,
+    given: dict[str, Any],
+    data_dir: str | os.PathLike[str] | None,
+    lines: TextIO,
+) -> Any:
     from karenina.data import load
     from karenina.training import train as train_run
 
-    columns = [TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()]
-    with Progress(*columns, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(method, total=given["steps"])
+    with bar("rate") as shown:
+        task = shown.add_task(method, total=given["steps"], rate="")
         said = 0
 
         def show(state: Any) -> None:
             nonlocal said
             row = {name: value for name, value in state.row.items() if name != "step" and not name.startswith("kl_")}
-            terms = "  ".join(f"{name} {value:.2f}" for name, value in row.items())
-            line = f"step {state.step}/{state.steps}  {terms}  {state.images_per_second:.0f} images/s"
-            bar.update(task, completed=state.step, description=line)
+            where, rate = f"step {state.step:,}/{state.steps:,}", f"{state.images_per_second:,.0f} images/s"
+            loss = f"{where}  loss {row.get('loss', float('nan')):.2f}"
+            shown.update(task, completed=state.step, description=loss, rate=rate)
             tenth = 10 * state.step // state.steps
-            if bar.disable and tenth > said:
+            if shown.disable and tenth > said:
                 said = tenth
-                print(line, flush=True)
+                terms = "  ".join(f"{name} {value:.2f}" for name, value in row.items())
+                print(f"{where}  {terms}  {rate}", file=lines, flush=True)
 
-        run = train_run(load(data, data_dir=data_dir), method, seed=seed, out=out, progress=show, **given)
-    print(f"{repr(run)[1:-1]} -> {out}")
+        return train_run(load(data, data_dir=data_dir), method, seed=seed, out=out, progress=show, **given)
 
 
 # What `train` has words of its own for.
-_NOT_SET = {"data": "DATA", "method": "METHOD", "compile": "--compile"}
+_NOT_SET: dict[str, str] = {"data": "DATA", "method": "METHOD", "compile": "--compile"}
 _NOT_SET |= {name: f"--{name}" for name in ("seed", "seeds", "steps", "out")}
 
 

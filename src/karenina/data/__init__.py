@@ -8,7 +8,6 @@ A package registers a data set under a name of its choice by an entry point of t
 (data_dir, **options) -> DataSet, like those of REGISTRY. `karenina data list`, training and studies then know it.
 """
 
-import difflib
 import functools
 import inspect
 import os
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from karenina import _plugins
+from karenina._words import hint
 from karenina.data.dataset import DataSet, TableDataSet
 from karenina.data.factors import FactorBox, FactorGrid
 from karenina.data.naming import join_name, split_name
@@ -124,8 +124,8 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
         An official file wins over our renderer, and `.source` says which it is. A folder of images in there is
         known by its own name.
     **options : options of the data set, which become part of its `.name`
-        side=16 (smaller images, for every set), gap="exclude" (teapots), painting=PATH (scream_dsprites), or for a path
-        size=64, grey=True, factors_csv=PATH (see karenina.data.own).
+        side=16 or size=16 (smaller images, for every set), gap="exclude" (teapots), painting=PATH (scream_dsprites),
+        or for a path size=64, grey=True, factors_csv=PATH (see karenina.data.own).
 
     Examples
     --------
@@ -139,13 +139,14 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
         options = {**given, **options}
     where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
     if text in names():
+        options = _side(text, options)
         if where and not Path(where).is_dir():
             raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
         loader = REGISTRY[text] if text in REGISTRY else _plug_in(text)
         known = [*list(inspect.signature(loader).parameters)[1:], "side"]
         for option in options:
             if option not in known:
-                raise ValueError(f"{text} has no option {option!r}; it has {', '.join(known)}")
+                raise ValueError(f"{text} has no option {option!r}; {hint(option, known)}")
         own = {name: value for name, value in options.items() if name != "side"}
         data = loader(Path(where) if where else None, **own)
         if options.get("side") is not None:
@@ -161,6 +162,13 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
         raise _unknown(text)
     data.name = join_name(data.name, options)
     return data
+
+
+def _side(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a data set known by name, where `size`, the word for images of your own, means its `side`."""
+    if options.get("size") is None or name not in REGISTRY or "side" in options:
+        return options
+    return {("side" if option == "size" else option): value for option, value in options.items()}
 
 
 def own_path(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path | None:
@@ -194,9 +202,7 @@ def load_again(
 
 
 def _unknown(name: str) -> ValueError:
-    close = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]}? Known" if close else "known"
-    return ValueError(f"no data set and no file {name!r}; {hint}: {', '.join(names())}")
+    return ValueError(f"no data set and no file {name!r}; {hint(name, names())}")
 
 
 def _plug_in(name: str) -> Callable[..., DataSet]:
@@ -232,6 +238,9 @@ class Entry:
 
 def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
     """Every data set with what it holds, or with what is missing to load it."""
+    where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
+    if where and not Path(where).is_dir():
+        raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
     entries = []
     for name in names():
         try:

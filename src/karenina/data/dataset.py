@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina._notebook import facts, picture
 from karenina.data.factors import FactorBox, FactorGrid, Fixed
 
 # Factor rows (n, k) that have been checked, and a generator for data sets with chance in them -> uint8 (n, c, h, w).
@@ -75,6 +76,20 @@ class DataSet:
         sizes = ", ".join(f"{name} {size or 'continuous'}" for name, size in zip(self.factor_names, self.factor_sizes))
         c, h, w = self.image_shape
         return f"<{self.name}: {c}x{h}x{w} images; {sizes or 'no factors'}; {self.source}>"
+
+    def _repr_html_(self) -> str:
+        """Some of the images, and what varies in them."""
+        import io
+
+        from PIL import Image
+
+        images = self.sample(10, 0)[0]
+        strip = np.concatenate(list(images), axis=2).transpose(1, 2, 0)
+        file = io.BytesIO()
+        Image.fromarray(strip[..., 0] if strip.shape[2] == 1 else strip[..., :3]).save(file, "PNG")
+        sizes = ", ".join(f"{name} {size or 'continuous'}" for name, size in zip(self.factor_names, self.factor_sizes))
+        known = {"images": "x".join(map(str, self.image_shape)), "factors": sizes or "none", "source": self.source}
+        return facts(self.name, known, picture(file.getvalue(), f"images of {self.name}"))
 
     def images(self, factors: ArrayLike, rng: np.random.Generator | int | None = None) -> NDArray[np.uint8]:
         """The images (n, c, h, w) of factor rows (n, k). `rng` is for random parts (default: seed 0)."""

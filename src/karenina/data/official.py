@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina._words import hint
 from karenina.data import dsprites, shapes3d
 from karenina.data._reading import (
     bad,
@@ -187,7 +188,7 @@ def mpi3d_file(folder: Path | None, version: str, *, _sizes: tuple[int, ...] | N
     beside itself (12.7 GB), which needs that space.
     """
     if version not in MPI3D:
-        raise ValueError(f"no MPI3D version {version!r}; there are {', '.join(MPI3D)}")
+        raise ValueError(f"no MPI3D version {version!r}; {hint(version, MPI3D)}")
     name, file = f"mpi3d_{version}", MPI3D[version]
     sizes = (_sizes,) if _sizes else MPI3D_SIZES
     path = find(folder, file, f"{name}.npz")

@@ -3,6 +3,7 @@
 Everything comes out as uint8 (n, c, h, w) with one or three channels. Up to 1 GB is kept in memory; more stays on disk.
 """
 
+import inspect
 import math
 import os
 from collections import Counter
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from karenina._words import hint
 from karenina.data._attributes import read_factors
 from karenina.data._reading import h5_blocks, h5_dataset, h5_small, npz_array, npz_small, open_h5, open_image
 from karenina.data._rows import MEMORY_LIMIT, CachedRows, MappedRows, MemoryRows, Rows, cache_folder, gather, h5_rows
@@ -39,12 +41,11 @@ def open_own(path: Path, **options: Any) -> TableDataSet:
     reader = folder if path.is_dir() else readers.get(path.suffix.lower()) if path.is_file() else None
     if reader is None:
         raise ValueError(f"{str(path)!r} is neither a folder of images nor one of {', '.join(readers)}")
-    try:
-        return reader(path, **options)
-    except TypeError as error:
-        if "unexpected keyword" in str(error):
-            raise ValueError(f"{str(path)!r}: {str(error).removeprefix(f'{reader.__name__}() ')}") from None
-        raise
+    known = list(inspect.signature(reader).parameters)[1:]
+    for option in options:
+        if option not in known:
+            raise ValueError(f"{str(path)!r} has no option {option!r}; {hint(option, known)}")
+    return reader(path, **options)
 
 
 def folder(
@@ -147,7 +148,7 @@ def _target(
     if len(counts) > 1:
         example = dict(zip(reversed(sizes), reversed(files)))
         shown = ", ".join(f"{h} x {w} ({n}, {example[h, w].name})" for (h, w), n in counts.most_common(5))
-        raise ValueError(f"{str(root)!r} holds images of {len(counts)} sizes: {shown}; give size= to resize them")
+        raise ValueError(f"{str(root)!r} holds images of {len(counts)} sizes: {shown}; resize them by size= (--size)")
     return sizes[0]
 
 

@@ -40,7 +40,8 @@ def data_of(run: "Run", data: Data | None = None, data_dir: str | os.PathLike[st
 
     named = data is None or isinstance(data, str | os.PathLike)
     found = load_again(run.config.data, data, data_dir=data_dir) if named else as_data(data)  # type: ignore[arg-type]
-    if fingerprint(found) != run.config.images:
+    # Labels may have come after the training.
+    if run.config.images not in (fingerprint(found), fingerprint(found, labels=False)):
         expected, name = (split_name(text)[0] for text in (run.config.data, found.name))
         unnamed = name == "array" != expected  # images without a name or factors can only have the wrong shape
         if found.image_shape != run.config.image_shape or not (unnamed or expected in (name, "array")):

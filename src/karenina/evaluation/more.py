@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina._words import hint
 from karenina.data.naming import join_name, split_name
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def more_rows(names: Sequence[str], measured: Measured) -> list[Row]:
     """The rows of these of MORE."""
     unknown = [name for name in names if name not in MORE]
     if unknown:
-        raise ValueError(f"nothing called {unknown[0]!r} can be measured also; there are {', '.join(MORE)}")
+        raise ValueError(f"nothing called {unknown[0]!r} can be measured also; {hint(unknown[0], MORE)}")
     return [row for name in names for row in MORE[name](measured)]
 
 

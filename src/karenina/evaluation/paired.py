@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina.numerics.checks import as_matrix
+from karenina.numerics.labels import as_factors
 from karenina.numerics.resampling import LEVELS
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def difference(
     import pandas as pd
 
     a, b = (as_matrix(codes, name) for codes, name in ((first, "first"), (second, "second")))
-    v = np.asarray(factors)
+    v = as_factors(factors)
     as_matrix(v, "factors")
     if not len(a) == len(b) == len(v):
         raise ValueError(f"both codes and the factors must have the same rows, got {len(a)}, {len(b)} and {len(v)}")

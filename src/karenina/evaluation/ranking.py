@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina._files import atomic
+from karenina._notebook import table
+from karenina._words import hint
 from karenina.evaluation.data import Data, data_of
 from karenina.evaluation.scoring import Evaluation, evaluate
 from karenina.evaluation.udr_versions import UDR_VERSIONS, compute_udr, full_name
@@ -61,6 +63,10 @@ class RunRanking:
     best_per_informative: dict[int, str]
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
 
+    def _repr_html_(self) -> str:
+        caption = f"by {self.by}; informative: latents with a KL above {self.kl_threshold:g} nats"
+        return table(self.frame.columns, self.frame.itertuples(index=False), caption)
+
     @property
     def best(self) -> "Run":
         """The run with the highest score."""
@@ -81,20 +87,22 @@ def _describe(config: "Config") -> str:
 
 
 def rank(
-    runs: "Sequence[Run | str | os.PathLike[str]]",
+    runs: "str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]]",
     by: str = "udr",
     *,
-    rows: int = 5_000,
+    rows: int = 10_000,
     seed: int = 0,
     kl_threshold: float = ACTIVE_KL,
     data: Data | None = None,
     data_dir: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> RunRanking:
     """Rank runs of one data set without labels.
 
     Parameters
     ----------
-    runs : sequence of Run or path
+    runs : sequence of Run or path, or a path
+        A path is a run, a directory that holds runs, or a study, of which all finished runs are taken.
     by : str
         One of `CRITERIA`; higher scores are better in all of them. "udr" (short for "udr_lasso") and "udr_spearman"
         compare runs that differ by their seed alone: to choose a setting. "udr_a2a" (for "udr_lasso_a2a") and
@@ -109,6 +117,7 @@ def rank(
         What the runs were trained on, if that is your own.
     data_dir : path, optional
         The folder with official files.
+    progress : called with the number of runs that are encoded and the number of all, optional
 
     Returns
     -------
@@ -124,11 +133,18 @@ def rank(
 
     by = full_name(by)
     if by not in CRITERIA:
-        raise ValueError(f"cannot rank by {by!r}; choose one of {', '.join(('udr', 'udr_a2a', *CRITERIA))}")
-    opened, names = _open_all(runs)
+        raise ValueError(f"cannot rank by {by!r}; {hint(by, ('udr', 'udr_a2a', *CRITERIA))}")
+    listed = [runs] if isinstance(runs, str | os.PathLike) else runs
+    opened, names = _open_all([one for given in listed for one in _expanded(given)])
     found_data = data_of(opened[0], data, data_dir)
     settings = [setting_of(run.config) for run in opened]
-    evaluations = [evaluate(run, found_data, metrics=(), rows=rows, seed=seed) for run in opened]
+    evaluations = []
+    for i, run in enumerate(opened):
+        if progress is not None:
+            progress(i, len(opened))
+        evaluations.append(evaluate(run, found_data, metrics=(), rows=rows, seed=seed))
+    if progress is not None:
+        progress(len(opened), len(opened))
     informative = np.array([int((e.kl > kl_threshold).sum()) for e in evaluations])
     interval = np.full((len(opened), 2), np.nan)
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
@@ -145,7 +161,7 @@ def rank(
         name = SINGLE[by].lstrip("-")
         sign = -1 if SINGLE[by].startswith("-") else 1
         scores = np.array([sign * e.label_free[name] for e in evaluations])
-    table = pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "run": names,
             "setting": [_describe(run.config) for run in opened],
@@ -156,15 +172,37 @@ def rank(
             "informative": informative,
         }
     )
-    table = table.sort_values("score", ascending=False, kind="stable", na_position="last")
-    ordered = tuple(opened[i] for i in table.index)
-    table = table.reset_index(drop=True)
-    table.insert(0, "rank", np.arange(1, len(table) + 1))
+    frame = frame.sort_values("score", ascending=False, kind="sframe", na_position="last")
+    ordered = tuple(opened[i] for i in frame.index)
+    frame = frame.reset_index(drop=True)
+    frame.insert(0, "rank", np.arange(1, len(frame) + 1))
     best: dict[int, str] = {}
-    for row in table.itertuples():
+    for row in frame.itertuples():
         if row.informative > 0 and np.isfinite(row.score):
             best.setdefault(int(row.informative), str(row.run))
-    return RunRanking(table, by, kl_threshold, ordered, dict(sorted(best.items())), pairs)
+    return RunRanking(frame, by, kl_threshold, ordered, dict(sorted(best.items())), pairs)
+
+
+def _expanded(given: "Run | str | os.PathLike[str]") -> "list[Run | Path]":
+    """A run, or all finished runs of a directory or of a study."""
+    if not isinstance(given, str | os.PathLike):
+        return [given]
+    path = Path(given)
+    if (path / "run.json").exists() or not path.is_dir():
+        return [path]
+    found = sorted(file.parent for where in (path, path / "runs") for file in where.glob("*/run.json"))
+    finished: list[Run | Path] = [run for run in found if _finished(run)]
+    if not finished:
+        what = f"none of the {len(found)} runs in {path} is finished" if found else f"{path} holds no runs"
+        raise ValueError(f"{what}; expected runs, a directory that holds them, or a study")
+    return finished
+
+
+def _finished(path: Path) -> bool:
+    try:
+        return bool(json.loads((path / "run.json").read_text(encoding="utf-8"))["status"] == "finished")
+    except (ValueError, KeyError, TypeError, OSError):
+        return True  # to open it says what is wrong
 
 
 def _open_all(runs: "Sequence[Run | str | os.PathLike[str]]") -> "tuple[list[Run], list[str]]":
@@ -240,4 +278,4 @@ def plot_pairs(ranking: RunRanking, path: str | os.PathLike[str]) -> None:
         axis.set_ylabel(f"latent of {Path(first).name}", fontsize=8)
         figure.colorbar(shown, ax=axis, shrink=0.8)
     with atomic(path) as part:
-        figure.savefig(part)
+        figure.savefig(part, dpi=200, bbox_inches="tight")

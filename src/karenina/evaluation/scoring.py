@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from karenina.evaluation.more import Measured, has_gap, more_rows
 from karenina.evaluation.more import Row as MoreRow
 from karenina.metrics import scoring
 from karenina.metrics.label_free import gaussian_total_correlation, gaussian_wasserstein_correlation, mutual_information
-from karenina.metrics.registry import find
+from karenina.metrics.registry import METRICS
 from karenina.metrics.table import Row, Table
 from karenina.numerics.gaussian import kl_per_latent
 
@@ -60,7 +60,7 @@ def evaluate(
     run: "Run",
     data: "DataSet | None" = None,
     *,
-    metrics: Iterable[str] | str | None = None,
+    metrics: scoring.Wanted = None,
     protocol: str | None = None,
     repeats: int = 1,
     seed: int = 0,
@@ -97,6 +97,8 @@ def evaluate(
     (100, 2)
     """
     data = data_of(run) if data is None else data
+    if not data.labelled:
+        _no_labels(data, metrics, protocol, tasks, also)
     images, factors = inputs(data, rows, seed)
     mean, logvar = run.encode(images)
     kl = kl_per_latent(mean, logvar)
@@ -106,7 +108,9 @@ def evaluate(
         continuous = [size is None for size in data.factor_sizes]
         sampler = _grid_sampler(run, data)
         # Locatello et al. (2019), appendix C: predictors are trained on 10,000 rows and tested on 5,000 others.
-        apart = protocol == "locatello" and any(find(name).tests for name in scoring.select(metrics, protocol))
+        apart = protocol == "locatello" and any(
+            name in METRICS and METRICS[name].tests for name in scoring.select(metrics, protocol)
+        )
         other = None
         if tasks or apart:
             unseen, truth = inputs(data, rows // 2, seed + 1)
@@ -129,6 +133,19 @@ def evaluate(
     measured = Measured(run, data, mean, factors, protocol, seed)
     rest = more_rows(list(names), measured) if table is not None else []
     return Evaluation(table, mean, logvar, factors, kl, label_free, tuple(rest))
+
+
+def _no_labels(
+    data: "DataSet", metrics: scoring.Wanted, protocol: str | None, tasks: bool, also: Sequence[str]
+) -> None:
+    """A ValueError if something was asked for that needs labels, of data that have none."""
+    asked = [] if metrics is None or metrics == () else list(scoring.select(metrics, protocol))
+    asked = asked or (["tasks"] if tasks else list(also))
+    if asked:
+        raise ValueError(
+            f"{data.name} has no labels (factors), which {asked[0]} needs: leave it out, or give labels, as by "
+            "factors_csv= (--factors-csv)"
+        )
 
 
 def _grid_sampler(run: "Run", data: "DataSet") -> Callable[[NDArray[Any]], NDArray[np.float32]] | None:
@@ -191,13 +208,13 @@ def with_tasks(
             scores, note = {name: float("nan")}, str(error)
         seconds = time.process_time() - start
         rows += [Row(key, "task", prop, value, float("nan"), seconds, note) for key, value in scores.items()]
-    return Table(tuple(rows), results, table.factor_names, table.settings)
+    return replace(table, rows=tuple(rows), results=results)
 
 
 def score(
     codes: "ArrayLike | Run",
     factors: ArrayLike | None = None,
-    metrics: Iterable[str] | str | None = None,
+    metrics: scoring.Wanted = None,
     protocol: str | None = None,
     repeats: int = 1,
     seed: int = 0,
@@ -211,10 +228,12 @@ def score(
 
     Parameters
     ----------
-    codes : array (n, d) or Run
-    factors : array (n, k)
+    codes : array, tensor or data frame (n, d), or Run
+    factors : array, tensor or data frame (n, k)
+        Text, categories and booleans are categorical factors; the columns of a data frame name them.
         Not with a run, which draws its own images and factors.
-    metrics, protocol, repeats, seed, factor_names, continuous
+    metrics : names, functions of (codes, factors) that give a number, or both; optional
+    protocol, repeats, seed, factor_names, continuous
         As in `karenina.metrics.score`.
     tasks : bool
         Also how well the factors can be predicted from few rows and many, and how fair such predictions are.
@@ -231,6 +250,10 @@ def score(
     >>> table = score(factors + 0.01 * rng.normal(size=factors.shape), factors, metrics=["mig", "modularity"])
     >>> round(table["modularity"].value, 2)
     1.0
+    >>> def rows(codes, factors):
+    ...     return len(codes)
+    >>> score(factors, factors, metrics=["mig", rows])["rows"].value
+    2000.0
     """
     run: Any = codes if hasattr(codes, "encode") else None
     if run is None:
@@ -270,4 +293,4 @@ def run_table(evaluation: Evaluation) -> Table:
     if evaluation.table is None:
         return Table(rows, {}, ())
     table = evaluation.table
-    return Table((*table.rows, *rows), table.results, table.factor_names, table.settings)
+    return replace(table, rows=(*table.rows, *rows))

@@ -14,6 +14,7 @@ from karenina.numerics.checks import as_matrix, flags
 from karenina.numerics.columns import ranks, varying
 from karenina.numerics.histograms import Binning as Kind
 from karenina.numerics.histograms import discretise
+from karenina.numerics.labels import as_factors, column_names
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -133,14 +134,16 @@ def check(
     """Check codes (n, d) and factors (n, K), and decide which factors are continuous.
 
     `continuous` is one bool, or one per factor. None: a factor of an integer array, or of integers, is categorical; any
-    other is continuous. `test` are codes (m, d) and factors (m, K) of other rows.
+    other is continuous. Text, categories and booleans are categorical, and a data frame names its factors. `test` are
+    codes (m, d) and factors (m, K) of other rows.
     """
-    z, v = as_matrix(codes, "codes"), as_matrix(factors, "factors")
+    table = as_factors(factors)
+    names = column_names(factors) if names is None else names
+    z, v = as_matrix(codes, "codes"), as_matrix(table, "factors")
     if len(z) != len(v):
         raise ValueError(f"codes has {len(z)} rows (shape {z.shape}) and factors {len(v)} (shape {v.shape})")
     k = v.shape[1]
-    whole = np.asarray(factors).dtype.kind in "biu"
-    default = np.array([not whole and bool((column != np.round(column)).any()) for column in v.T])
+    default = (v != np.round(v)).any(axis=0)
     declared = flags(continuous, default, "continuous")
     labels = tuple(names) if names is not None else tuple(f"factor {j}" for j in range(k))
     if len(labels) != k:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina.numerics.arrays import load_npy, load_npz, npz_keys, readable
-from karenina.numerics.checks import exact
+from karenina.numerics.labels import as_factors
 
 Read = tuple[NDArray[Any], NDArray[Any], tuple[str, ...] | None]
 
@@ -80,16 +80,9 @@ def _read_table(path: Path) -> Read:
     not_numbers = [name for name in codes if frame[name].dtype.kind not in "biuf"]
     if not_numbers:
         raise ValueError(f"{path}: the code column {not_numbers[0]!r} is not numbers")
-    values = [_numbers(frame[name], name, path) for name in factors]
+    for name in factors:
+        if (missing := frame[name].isna()).any():
+            row = int(np.flatnonzero(missing)[0])
+            raise ValueError(f"{path}: factor column {name!r} has no value in row {row}")
     names = tuple(name[len("factor") :].lstrip("_:.- ") or name for name in factors)
-    return frame[codes].to_numpy(float, na_value=np.nan), np.column_stack(values), names
-
-
-def _numbers(column: Any, name: str, path: Path) -> NDArray[Any]:
-    if column.isna().any():
-        raise ValueError(f"{path}: factor column {name!r} has no value in row {int(np.flatnonzero(column.isna())[0])}")
-    kind = column.dtype.kind
-    if kind in "biuf":
-        numbers = column.to_numpy()
-        return numbers if kind in "bf" or exact(numbers) else np.unique(numbers, return_inverse=True)[1]
-    return np.unique(column.astype(str), return_inverse=True)[1]
+    return frame[codes].to_numpy(float, na_value=np.nan), as_factors(frame[factors], str(path)), names

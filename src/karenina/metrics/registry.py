@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from karenina import _plugins
+from karenina._words import hint
 from karenina.metrics._dci import Lasso, Trees, dci
 from karenina.metrics._explicitness import explicitness
 from karenina.metrics._inputs import Inputs
@@ -175,7 +176,7 @@ def find(name: str) -> Metric:
     if name in METRICS:
         return METRICS[name]
     if name not in _plugins.found("metrics"):
-        raise ValueError(f"no metric {name!r}; there are {', '.join(names())}")
+        raise ValueError(f"no metric {name!r}; {hint(name, names())}")
     added = _plugins.load("metrics", name)
     return added if isinstance(added, Metric) else of_function(added)
 
@@ -196,7 +197,7 @@ def of_function(function: Callable[..., Any]) -> Metric:
         except Exception as error:  # whatever another package raises
             raise ValueError(f"raised {type(error).__name__}: {error}") from error
 
-    return Metric(measured, "plug-in", str(getattr(function, "property", "")))
+    return Metric(measured, "own", str(getattr(function, "property", "")))
 
 
 def score_name(metric: str, measured: str, *, several: bool = False) -> str:

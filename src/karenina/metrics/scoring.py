@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
@@ -10,37 +10,70 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from karenina._words import hint
 from karenina.metrics._dci import warn_of_many_classes
 from karenina.metrics._inputs import Continuous, Inputs, Test, check
 from karenina.metrics._sampling import Simulator
-from karenina.metrics.registry import METRICS, PROTOCOLS, find, names
+from karenina.metrics.registry import METRICS, PROTOCOLS, Metric, find, names, of_function
 from karenina.metrics.table import Row, Table
+from karenina.numerics.labels import column_names
+
+# Names of metrics, functions of (codes, factors), or a mixture; None for all of ours.
+Wanted = str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None
 
 
-def select(metrics: Iterable[str] | str | None, protocol: str | None) -> dict[str, Mapping[str, Any]]:
+def own_metrics(metrics: Wanted) -> dict[str, Metric]:
+    """The functions among the metrics asked for, by name; those that are ours are known by name already."""
+    asked = [] if metrics is None or isinstance(metrics, str) else [metrics] if callable(metrics) else metrics
+    found: dict[str, Any] = {}
+    for function in asked:
+        if isinstance(function, str) or _ours(function):
+            continue
+        if not callable(function):
+            raise ValueError(f"a metric is a name or a function of (codes, factors), got {function!r}")
+        name = _name(function)
+        if name in names() or found.get(name, function) is not function:
+            raise ValueError(f"two metrics are called {name}: give your function another __name__")
+        found[name] = function
+    return {name: of_function(function) for name, function in found.items()}
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _ours(function: Any) -> str | None:
+    """The name of a metric of ours that is given as its function, such as karenina.metrics.mig."""
+    name = getattr(function, "__name__", None)
+    return name if name in METRICS and METRICS[name].function is function else None
+
+
+def select(metrics: Wanted, protocol: str | None) -> dict[str, Mapping[str, Any]]:
     """The names of the metrics to compute, each with its settings under the protocol."""
     if protocol is not None and protocol not in PROTOCOLS:
-        raise ValueError(f"no protocol {protocol!r}; there are {', '.join(PROTOCOLS)}, and None for our defaults")
+        raise ValueError(f"no protocol {protocol!r}; {hint(protocol, PROTOCOLS)}, and None for our defaults")
     settings = {name: metric.settings(protocol) for name, metric in METRICS.items()}
     available = {name: values for name, values in settings.items() if values is not None}
     if metrics is None:
         return available
-    asked = [metrics] if isinstance(metrics, str) else list(metrics)
+    own = own_metrics(metrics)
+    wanted = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
+    asked = [item if isinstance(item, str) else _ours(item) or _name(item) for item in wanted]
     if not asked:
         raise ValueError(f"no metric asked for; there are {', '.join(names())}")
-    chosen = {}
+    chosen: dict[str, Mapping[str, Any]] = {}
     for name in dict.fromkeys(asked):
-        own = find(name).settings(protocol)
-        if own is None:
+        settings_of = {} if name in own else find(name).settings(protocol)
+        if settings_of is None:
             raise ValueError(f"the protocol {protocol} has no {name}; it has {', '.join(available)}")
-        chosen[name] = own
+        chosen[name] = settings_of
     return chosen
 
 
 def score(
     codes: ArrayLike,
     factors: ArrayLike,
-    metrics: Iterable[str] | str | None = None,
+    metrics: Wanted = None,
     protocol: str | None = None,
     repeats: int = 1,
     seed: int = 0,
@@ -55,8 +88,11 @@ def score(
     Parameters
     ----------
     codes : (n, d)
+        An array, a tensor or a data frame, whose names of columns are kept.
     factors : (n, k)
-    metrics : names from `METRICS` or of plug-ins; None: all of `METRICS`
+        Likewise. Text, categories and booleans are categorical factors.
+    metrics : names from `METRICS` or of plug-ins, and functions of your own; None: all of `METRICS`
+        A function takes codes (n, d) and factors (n, k), and `seed` if it likes, and gives a number.
     protocol : {None, "locatello", "carbonneau"}
         Our defaults, which are the papers' definitions with the released bugs repaired, or published parameters;
         docs/metrics.md lists every difference.
@@ -88,25 +124,25 @@ def score(
     """
     if repeats < 1 or repeats != int(repeats):
         raise ValueError(f"repeats must be an integer of 1 or more, got {repeats}")
-    chosen = select(metrics, protocol)
+    chosen, own = select(metrics, protocol), own_metrics(metrics)
     inputs = check(codes, factors, continuous, factor_names, test)
     for settings in chosen.values():
         if settings.get("model") == "boosted":  # now, as a note would be read when the minutes are over
             warn_of_many_classes(inputs.declare(settings.get("continuous")))
-    results, seconds, notes = measure(chosen, inputs, seed, sampler)
+    results, seconds, notes = measure(chosen, inputs, seed, sampler, own)
     halves: dict[str, list[Any]] = {name: [] for name in chosen}
     rng = np.random.default_rng(seed)
     for repeat in range(repeats if repeats > 1 else 0):
         half = np.sort(rng.permutation(len(inputs.codes))[: len(inputs.codes) // 2])
         m = 0 if inputs.test is None else len(inputs.test[0])
         half_of_test = rng.permutation(m)[: max(1, m // 2)] if m else None
-        found, spent, _ = measure(chosen, inputs.of_rows(half, half_of_test), seed + 1 + repeat, sampler)
+        found, spent, _ = measure(chosen, inputs.of_rows(half, half_of_test), seed + 1 + repeat, sampler, own)
         for name in chosen:
             halves[name].append(found[name])
             seconds[name] += spent[name]
     rows = []
     for name in chosen:
-        metric = find(name)
+        metric = own.get(name) or find(name)
         for attribute, measured in metric.properties.items():
             read = attrgetter(attribute)
             values = [read(result) for result in halves[name] if result is not None]
@@ -116,19 +152,23 @@ def score(
     n, d = inputs.codes.shape
     about = {"protocol": protocol, "repeats": repeats, "seed": seed, "rows": n, "codes": d}
     kept = {name: result for name, result in results.items() if result is not None}
-    return Table(tuple(rows), kept, inputs.given_names, about)
+    return Table(tuple(rows), kept, inputs.given_names, about, column_names(codes) or ())
 
 
 def measure(
-    chosen: Mapping[str, Mapping[str, Any]], inputs: Inputs, seed: int, sampler: Simulator | None = None
+    chosen: Mapping[str, Mapping[str, Any]],
+    inputs: Inputs,
+    seed: int,
+    sampler: Simulator | None = None,
+    own: Mapping[str, Metric] | None = None,
 ) -> tuple[dict[str, Any], dict[str, float], dict[str, str]]:
-    """Result (None if it could not be had), seconds and note of every metric."""
+    """Result (None if it could not be had), seconds and note of every metric. own: those without a registered name."""
     results: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     notes: dict[str, str] = {}
     untested = replace(inputs, test=None)
     for name, settings in chosen.items():
-        metric = find(name)
+        metric = (own or {}).get(name) or find(name)
         offered = {"seed": seed} | ({} if sampler is None else {"sampler": sampler})
         more = {key: value for key, value in offered.items() if key in metric.parameters}
         given = inputs if metric.tests and settings.get("test_fraction") != 0 else untested

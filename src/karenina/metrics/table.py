@@ -11,6 +11,7 @@ import numpy as np
 
 from karenina._console import plain_console
 from karenina._files import atomic
+from karenina._notebook import table
 from karenina.metrics.registry import score_name
 
 COLUMNS = ("metric", "family", "property", "value", "std", "seconds", "note")
@@ -40,12 +41,14 @@ class Table(Mapping[str, Any]):
     results : metric -> its result on all rows of codes
     factor_names : k names
     settings : how the scores were computed
+    code_names : d names, if the codes had any (a data frame)
     """
 
     rows: tuple[Row, ...]
     results: Mapping[str, Any]
     factor_names: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    code_names: tuple[str, ...] = ()
 
     def __getitem__(self, metric: str) -> Any:
         if metric not in self.results:
@@ -76,11 +79,25 @@ class Table(Mapping[str, Any]):
                 lines += [(metric, measured, name, float(v)) for name, v in zip(self.factor_names, values)]
         return pd.DataFrame(lines, columns=["metric", "property", "factor", "value"])
 
+    @cached_property
+    def per_code(self) -> Any:
+        """A tidy pandas frame of the values per code, by name where codes have names: metric, code, value."""
+        import pandas as pd
+
+        lines = []
+        for metric, result in self.results.items():
+            values = getattr(result, "per_code", None)
+            if values is not None:
+                named = self.code_names if len(self.code_names) == len(values) else range(len(values))
+                lines += [(metric, name, float(value)) for name, value in zip(named, values)]
+        return pd.DataFrame(lines, columns=["metric", "code", "value"])
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and None: what to_json writes."""
         return {
             "settings": dict(self.settings),
             "factor_names": list(self.factor_names),
+            **({"code_names": list(self.code_names)} if self.code_names else {}),
             "scores": [{name: _plain(getattr(row, name)) for name in COLUMNS} for row in self.rows],
             "details": {
                 metric: {
@@ -119,13 +136,13 @@ class Table(Mapping[str, Any]):
         from rich.text import Text
 
         headings, lines = self._cells()
-        table = RichTable(box=None, pad_edge=False, header_style="bold")
+        found = RichTable(box=None, pad_edge=False, header_style="bold")
         for heading in headings:
             numeric = heading in ("value", "std", "seconds")
-            table.add_column(heading, justify="right" if numeric else "left", no_wrap=heading != "note")
+            found.add_column(heading, justify="right" if numeric else "left", no_wrap=heading != "note")
         for line in lines:
-            table.add_row(*map(Text, line))  # a name may look like markup
-        return table
+            found.add_row(*map(Text, line))  # a name may look like markup
+        return found
 
     def __str__(self) -> str:
         console = plain_console(width=150, color_system=None)
@@ -136,12 +153,7 @@ class Table(Mapping[str, Any]):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        headings, lines = self._cells()
-        head = "".join(f"<th>{name}</th>" for name in headings)
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return table(*self._cells())
 
 
 def _written(text: str, path: str | os.PathLike[str] | None) -> str:

@@ -8,6 +8,8 @@ import math
 
 from torch import nn
 
+from karenina._words import hint
+
 INITS: tuple[str, ...] = ("torch", "glorot", "he")
 
 Layer = nn.Linear | nn.Conv2d | nn.ConvTranspose2d
@@ -16,7 +18,7 @@ Layer = nn.Linear | nn.Conv2d | nn.ConvTranspose2d
 def initialise(module: nn.Module, init: str) -> None:
     """Draw the weights of every layer, in the order of the layers, from torch's global generator."""
     if init not in INITS:
-        raise ValueError(f"no init {init!r}; known: {', '.join(INITS)}")
+        raise ValueError(f"no init {init!r}; {hint(init, INITS)}")
     if init == "torch":
         return
     for layer in module.modules():

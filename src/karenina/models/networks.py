@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from karenina._words import hint
 from karenina.models.fast import UpConv
 from karenina.models.initialisation import initialise
 
@@ -185,7 +186,9 @@ class Network:
         >>> [NETWORKS["conv64"].rate(steps, "he") for steps in (1000, 10_000, 50_000, 300_000)]
         [0.001, 0.001, 0.0002, 0.0001]
         """
-        return min(max(10 / steps, self.learning_rate), self.largest_rate) if init == "he" else self.learning_rate
+        return (
+            min(max(10 / steps, self.learning_rate), self.largest_rate) if init in ("he", "own") else self.learning_rate
+        )
 
     def check(self, name: str, shape: Shape) -> None:
         if self.side is None:
@@ -224,7 +227,7 @@ def resolve(name: str, shape: Shape) -> str:
     if name == "auto":
         return suitable(shape)[0]
     if not isinstance(name, str) or name not in NETWORKS:
-        raise ValueError(f"no network {name!r}; known: auto, {', '.join(NETWORKS)}")
+        raise ValueError(f"no network {name!r}; {hint(name, ('auto', *NETWORKS))}")
     NETWORKS[name].check(name, shape)
     return name
 

@@ -1,4 +1,7 @@
-"""Arrays in .npy and .npz files that anyone may have written: never unpickled, and no header is believed unchecked."""
+"""Arrays from whatever holds them: tensors, and .npy and .npz files that anyone may have written.
+
+Files are never unpickled, and no header is believed unchecked.
+"""
 
 import math
 import os
@@ -10,6 +13,19 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+def as_array(value: Any) -> NDArray[Any]:
+    """The numpy array of an array-like or of a tensor: also one on a GPU, with gradients, or of bfloat16.
+
+    >>> as_array([[1, 2]]).shape
+    (1, 2)
+    """
+    if hasattr(value, "detach"):  # a torch tensor, without importing torch
+        value = value.detach().cpu()
+        value = value.float() if str(value.dtype) == "torch.bfloat16" else value
+    array = np.asarray(value)
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array  # jax
 
 
 @contextmanager

@@ -6,6 +6,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina.numerics.arrays import as_array
+
 # Beyond this, floats do not tell neighbouring integers apart.
 EXACT = 2**53
 
@@ -13,7 +15,7 @@ EXACT = 2**53
 def as_matrix(value: ArrayLike, argument: str, *, least: int = 0) -> NDArray[np.float64]:
     """A finite (n, columns) float array of at least so many rows; a vector becomes one column."""
     try:
-        array = np.asarray(value)
+        array = as_array(value)
     except ValueError as error:  # a ragged list
         raise ValueError(f"{argument} cannot be read as an array: {error}") from None
     if array.ndim == 1:
@@ -50,7 +52,10 @@ def _refuse(argument: str, array: NDArray[Any], bad: NDArray[np.bool_], why: str
 
 def pair(codes: ArrayLike, factors: ArrayLike, prefix: str = "") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Codes (n, d) and factors (n, k) of equally many rows."""
-    z, v = as_matrix(codes, f"{prefix}codes"), as_matrix(factors, f"{prefix}factors")
+    from karenina.numerics.labels import as_factors  # which needs this module
+
+    z = as_matrix(codes, f"{prefix}codes")
+    v = as_matrix(as_factors(factors, f"{prefix}factors"), f"{prefix}factors")
     if len(z) != len(v):
         raise ValueError(
             f"{prefix}codes has {len(z)} rows (shape {z.shape}) and {prefix}factors {len(v)} (shape {v.shape})"

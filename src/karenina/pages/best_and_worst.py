@@ -11,21 +11,27 @@ from numpy.typing import NDArray
 
 from karenina._figures import Figure
 from karenina.pages.contents import Contents, Inputs
-from karenina.pages.model import inputs_of, normalised_information, traverse_prior
+from karenina.pages.model import inputs_of, normalised_information, picture, traverse_prior
+from karenina.studies.analyses.charts import FONT, Chart, Heat, Panel, Series
 from karenina.training.pictures import mosaic, prior_span
 
 EACH = 3  # models at each end
 ROWS = 3000  # inputs for similarities and importances: enough for a picture
 MOST_LATENTS = 10
 MOST_SEEDS = 4
+DOTS = 400  # of a cloud of points: more would hide each other
 
 
 @dataclass(frozen=True)
 class Drawn:
+    """A chart; or pictures for the page, {"label", "rows", "off", "picture"}, with the same as a figure for print."""
+
     name: str
     title: str
     caption: str
-    figure: Figure
+    chart: Chart | None = None
+    figure: Figure | None = None
+    pictures: tuple[dict[str, Any], ...] = ()
 
 
 def best_and_worst(contents: Contents, data: str, names: list[str]) -> Iterator[tuple[str, Drawn]]:
@@ -38,18 +44,22 @@ def best_and_worst(contents: Contents, data: str, names: list[str]) -> Iterator[
     where = f" on {data}" if several else ""
     for which, chosen in (("best", best), ("worst", worst)):
         if chosen:
-            figure, text = _traversals(contents, chosen)
-            yield "traversals", Drawn(f"traversals_{which}{tag}", f"The {which}{where}", text, figure)
+            figure, pictures, text = _traversals(contents, chosen)
+            title = f"The {which}{where}"
+            yield "traversals", Drawn(f"traversals_{which}{tag}", title, text, figure=figure, pictures=pictures)
     for which, chosen in (("best", best), ("worst", worst)):
         if len(chosen) > 1:
-            figure, text = _similarities(contents, chosen)
-            yield "alike", Drawn(f"similarity_{which}{tag}", f"The {which}{where}", text, figure)
+            chart, text = _similarities(contents, chosen)
+            yield "alike", Drawn(f"similarity_{which}{tag}", f"The {which}{where}", text, chart)
     inputs = inputs_of(contents, data)
     if inputs is not None and inputs.names:
-        figure, text = _hintons(contents, [best[0], *worst[-1:]], inputs)
-        yield "importance", Drawn(f"importance{tag}", f"Best and worst{where}", text, figure)
-        figure, text = _factors(contents, best[0], inputs)
-        yield "importance", Drawn(f"factors{tag}", f"Factors against latents{where}", text, figure)
+        shown = [name for name in (best[0], *worst[-1:]) if _active(contents, name).any()]
+        if shown:
+            chart, text = _hintons(contents, shown, inputs)
+            yield "importance", Drawn(f"importance{tag}", f"Best and worst{where}", text, chart)
+        if _active(contents, best[0]).any():
+            chart, text = _factors(contents, best[0], inputs)
+            yield "importance", Drawn(f"factors{tag}", f"Factors against latents{where}", text, chart)
     yield from (("dynamics", drawn) for drawn in _dynamics(contents, names, tag, where))
 
 
@@ -71,11 +81,15 @@ def _label(contents: Contents, name: str) -> str:
     by = contents.ranked_by
     if by is None:
         return label
-    return f"{label}\nUDR {dict(zip(contents.about['run'], contents.score(by)))[name]:.2f}"
+    return f"{label}, UDR {dict(zip(contents.about['run'], contents.score(by)))[name]:.2f}"
+
+
+def _active(contents: Contents, name: str) -> NDArray[np.bool_]:
+    return np.asarray(contents.codes(name)[1] > contents.kl_threshold)
 
 
 def _latents(contents: Contents, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Latents, the largest KL first, and which of these are informative."""
+    """Latents, the largest KL first, and which of these are active."""
     kl = contents.codes(name)[1]
     order = np.argsort(-kl, kind="stable")[:MOST_LATENTS]
     return order, kl[order] > contents.kl_threshold
@@ -87,97 +101,109 @@ def _informative(contents: Contents, name: str) -> NDArray[np.int64]:
     return order[informative] if informative.any() else order[:1]
 
 
-def _traversals(contents: Contents, names: list[str]) -> tuple[Figure, str]:
+def _traversals(contents: Contents, names: list[str]) -> tuple[Figure, tuple[dict[str, Any], ...], str]:
     from karenina.training import open as open_run
 
-    figure = Figure(figsize=(3.1 * len(names), 4.4), layout="constrained")
-    counts, spans = [], []
+    figure = Figure(figsize=(2.4 * len(names), 3.2), layout="constrained")
+    counts, spans, pictures = [], [], []
     for axis, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names):
-        order, informative = _latents(contents, name)
+        order, active = _latents(contents, name)
         start = np.array(contents.codes(name)[0][0], dtype=np.float32)
         run = open_run(contents.paths[name])
-        pixels = mosaic(traverse_prior(run, start, order, 7), informative)
-        axis.imshow(pixels[0] if len(pixels) != 3 else pixels.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1)
-        side = pixels.shape[1] / len(order)
-        axis.set_yticks(side * (np.arange(len(order)) + 0.5), order, fontsize=7)
+        pixels = mosaic(traverse_prior(run, start, order, 7))
+        side = pixels.shape[1] // len(order)
+        alpha = np.repeat(np.where(active, 1.0, 0.25), side)[:, None] * np.ones(pixels.shape[1:])
+        axis.imshow(
+            pixels[0] if len(pixels) != 3 else pixels.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1, alpha=alpha
+        )
+        axis.set_yticks(side * (np.arange(len(order)) + 0.5), order, fontsize=FONT - 1)
+        for tick, on in zip(axis.get_yticklabels(), active):
+            tick.set_color("black" if on else "0.6")
         axis.set_xticks([])
         axis.tick_params(length=0)
-        axis.set_title(_label(contents, name), fontsize=8)
-        counts.append(int(informative.sum()))
+        axis.set_title(_label(contents, name).replace(", ", "\n"), fontsize=FONT - 1)
+        counts.append(int(active.sum()))
         spans.append(f"-{prior_span(run):g} to {prior_span(run):g}")
+        shown = {"label": _label(contents, name), "run": name, "rows": [f"latent {latent}" for latent in order]}
+        pictures.append({**shown, "off": [not on for on in active], "picture": picture(pixels, active)})
     listed, moves = ", ".join(map(str, counts)), ", ".join(spans if len(set(spans)) > 1 else spans[:1])
-    return figure, f"Informative latents of the {len(names)} models: {listed}. Columns go from {moves}."
+    many = f"of the {len(names)} models" if len(names) > 1 else "of the model"
+    return figure, tuple(pictures), f"Active latents {many}: {listed}. Columns go from {moves}."
 
 
-def _similarities(contents: Contents, names: list[str]) -> tuple[Figure, str]:
+def _similarities(contents: Contents, names: list[str]) -> tuple[Chart, str]:
     from karenina.selection import similarity_matrix
 
     pairs = list(combinations(names, 2))
-    figure = Figure(figsize=(3.1 * len(pairs), 3.4), layout="constrained")
-    shares = []
-    for axis, (a, b) in zip(figure.subplots(1, len(pairs), squeeze=False)[0], pairs):
+    matrices, shares = [], []
+    for a, b in pairs:
         rows, columns = (_informative(contents, name) for name in (a, b))
         # Without inactive latents: their codes, once standardised, are noise to which the lasso gives any weight.
         target, source = (np.array(contents.codes(n)[0][:ROWS, kept]) for n, kept in ((a, rows), (b, columns)))
         matrix = similarity_matrix(target, source)
-        axis.imshow(matrix, cmap="viridis", vmin=0, vmax=max(float(matrix.max()), 1e-9))
-        axis.set_yticks(range(len(rows)), rows, fontsize=7)
-        axis.set_xticks(range(len(columns)), columns, fontsize=7)
-        axis.set_ylabel(contents.about.loc[a, "label"], fontsize=7)
-        axis.set_xlabel(contents.about.loc[b, "label"], fontsize=7)
+        matrices.append((rows, columns, matrix))
         sums = matrix.sum(axis=1)
         shares += (matrix.max(axis=1)[sums > 0] / sums[sums > 0]).tolist()
+    top = max(1.0, *(float(matrix.max(initial=0.0)) for *_, matrix in matrices))
+    label = contents.about["label"]
+    panels = [
+        Heat(
+            f"rows: {label[a]}", tuple(map(str, rows)), tuple(map(str, columns)), matrix, limits=(0.0, top),
+            column_label=f"columns: {label[b]}",
+        )
+        for (a, b), (rows, columns, matrix) in zip(pairs, matrices)
+    ]  # fmt: skip
     share = f"{100 * np.mean(shares):.0f} %" if shares else "no part"
-    return figure, (
-        f"The best match of an informative latent carries {share} of its similarity to the other model, "
+    return Chart("heat", tuple(panels), "similarity (lasso weight)"), (
+        f"The best match of an active latent carries {share} of its similarity to the other model, "
         f"on average over {len(pairs)} {'pair' if len(pairs) == 1 else 'pairs'}; "
         "100 % would be alike up to order and sign."
     )
 
 
-def _hintons(contents: Contents, names: list[str], inputs: Inputs) -> tuple[Figure, str]:
+def _hintons(contents: Contents, names: list[str], inputs: Inputs) -> tuple[Chart, str]:
+    """Importances of active latents alone: a forest, which does not mind the scale, reads factors off the minute mean
+    codes of inactive ones, too."""
     from karenina.metrics._dci import dci
-    from karenina.metrics.plots import hinton
 
-    figure = Figure(figsize=(4.4 * len(names), 1.6 + 0.36 * len(inputs.names)), layout="constrained")
-    texts = []
-    for axis, name, which in zip(figure.subplots(1, len(names), squeeze=False)[0], names, ("best", "worst")):
-        codes = np.array(contents.codes(name)[0][:ROWS])
+    panels, texts = [], []
+    for name in names:
+        order, active = _latents(contents, name)
+        kept = order[active]
+        codes = np.array(contents.codes(name)[0][:ROWS, kept])
         found = dci(codes, inputs.factors[: len(codes)], model="forest", continuous=list(inputs.continuous))
-        order, _ = _latents(contents, name)
-        hinton(axis, np.nan_to_num(found.matrix[:, order]))
-        axis.set_yticks(range(len(inputs.names)), inputs.names, fontsize=7)
-        axis.set_xticks(range(len(order)), order, fontsize=7)
-        axis.set_xlabel("latent", fontsize=7)
-        axis.set_title(_label(contents, name), fontsize=8)
-        texts.append(
-            f"of the {which} {found.disentanglement:.2f}, {found.completeness:.2f} and {found.informativeness:.2f}"
-        )
-    return figure, f"Disentanglement, completeness and informativeness {'; '.join(texts)}."
+        matrix = np.full((len(inputs.names), len(order)), np.nan)
+        matrix[:, active] = np.nan_to_num(found.matrix)
+        off = tuple(int(i) for i in np.flatnonzero(~active))
+        limits = (0.0, float(np.nanmax(matrix, initial=1e-9)))
+        rows, columns = tuple(inputs.names), tuple(map(str, order))
+        title = _label(contents, name)
+        panels.append(Heat(title, rows, columns, matrix, None, None, limits, "", "latent", off, squares=True))
+        parts = (found.disentanglement, found.completeness, found.informativeness)
+        texts.append(f"{contents.about.loc[name, 'label']}: {', '.join(f'{value:.2f}' for value in parts)}")
+    text = f"Disentanglement, completeness and informativeness of the active latents. {'; '.join(texts)}."
+    return Chart("heat", tuple(panels), "importance", "The area of a square is the importance; grey: inactive."), text
 
 
-def _factors(contents: Contents, name: str, inputs: Inputs) -> tuple[Figure, str]:
-    """Each factor against the latent that tells most of it: figure 5 of Eastwood & Williams (2018)."""
-    codes = np.array(contents.codes(name)[0][:ROWS])
+def _factors(contents: Contents, name: str, inputs: Inputs) -> tuple[Chart, str]:
+    """Each factor against the active latent that tells most of it: figure 5 of Eastwood & Williams (2018)."""
+    active = np.flatnonzero(_active(contents, name))
+    codes = np.array(contents.codes(name)[0][:ROWS, active])
     factors = inputs.factors[: len(codes)].astype(float)
     matrix = normalised_information(codes, inputs)
-    columns = min(4, len(inputs.names))
-    lines = -(-len(inputs.names) // columns)
-    figure = Figure(figsize=(2.3 * columns, 2.2 * lines), layout="constrained")
-    axes = list(figure.subplots(lines, columns, squeeze=False).flat)
     rng = np.random.default_rng(0)
-    for axis, factor, values, row, continuous in zip(axes, inputs.names, factors.T, matrix, inputs.continuous):
-        latent = int(np.argmax(row))
+    panels, texts = [], []
+    for factor, values, row, continuous in zip(inputs.names, factors.T, matrix, inputs.continuous):
+        best = int(np.argmax(row))
         shown = values if continuous else _apart(values, rng)
-        axis.plot(shown, codes[:, latent], ".", markersize=1.5, color="#0072b2", alpha=0.4, rasterized=True)
-        axis.set_xlabel(factor, fontsize=8)
-        axis.set_ylabel(f"latent {latent}", fontsize=8)
-        axis.tick_params(labelsize=6)
-    for axis in axes[len(inputs.names) :]:
-        axis.remove()
-    texts = [f"{factor}: latent {int(np.argmax(row))} ({row.max():.2f})" for factor, row in zip(inputs.names, matrix)]
+        x, y = (column[:DOTS].tolist() for column in (shown, codes[:, best]))
+        at = [f"{value:g}" for value in values[:DOTS]]
+        panels.append(Panel("", (Series("", x, y, at=at),), factor, f"latent {active[best]}"))
+        texts.append(f"{factor}: latent {active[best]} ({row[best]:.2f})")
     label = contents.about.loc[name, "label"]
-    return figure, f"{label}: the latent that tells most of each factor, as a share of its entropy: {', '.join(texts)}."
+    text = "the active latent that tells most of each factor, as a share of its entropy"
+    note = f"{min(DOTS, len(codes))} images; values of discrete factors are spread a little."
+    return Chart("dots", tuple(panels), note=note), f"{label}: {text}: {', '.join(texts)}."
 
 
 def _apart(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -206,19 +232,10 @@ def _dynamics(contents: Contents, names: list[str], tag: str, where: str) -> Ite
         yield Drawn(f"dynamics_{which}{tag}", title, text, _planes(contents, members, found.planes[0]))
 
 
-def _planes(contents: Contents, names: list[str], planes: NDArray[np.floating]) -> Figure:
-    from karenina.studies.analyses.shared import colour
-
-    figure = Figure(figsize=(4.6, 3.8), layout="constrained")
-    axis: Any = figure.subplots()
-    markers = "os^Dvp"
+def _planes(contents: Contents, names: list[str], planes: NDArray[np.floating]) -> Chart:
+    series = []
     for i, (name, points) in enumerate(zip(names, planes[:, -1])):
-        if points.shape[-1] < 2:
-            continue
-        seed = contents.about.loc[name, "seed"]
-        style = {"marker": markers[i % len(markers)], "color": colour(i), "label": f"seed {seed}"}
-        axis.scatter(points[:, 0], points[:, 1], s=9, alpha=0.7, linewidth=0, **style)
-    axis.set_xticks([])
-    axis.set_yticks([])
-    axis.legend(fontsize=7)
-    return figure
+        if points.shape[-1] > 1:
+            x, y = (column[:DOTS].tolist() for column in points.T[:2])
+            series.append(Series(f"seed {contents.about.loc[name, 'seed']}", x, y, colour=i))
+    return Chart("dots", (Panel("", tuple(series), bare=True),))

@@ -1,5 +1,6 @@
 """The choice of a model: which to pick without labels, how sure that is, and whether labels agree."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,11 +10,14 @@ from karenina._active import near_threshold
 from karenina.numerics.medians import least_for_interval
 from karenina.numerics.resampling import spearman
 from karenina.pages.contents import Contents
+from karenina.pages.verdict import chance, why_not
+from karenina.studies.analyses.charts import plain_number as number
 
 # The scores against which a choice is checked, where the models have them: one of each family of the literature.
 _DCI = tuple(f"dci_{model} disentanglement" for model in ("boosted", "forest", "lasso"))
 CHECKS = ("mig", *_DCI, "z_min_variance", "sap")
 MOST_CHECKS = 4
+MOST_TRIED = 10  # models, from the best on, before none is said to be worth picking
 # What a reader of a study without labels asks for first, after the ranking.
 LABEL_FREE = ("reconstruction", "kl", "informative_latents")
 _LEAST = least_for_interval()
@@ -21,7 +25,7 @@ _LEAST = least_for_interval()
 
 @dataclass(frozen=True)
 class Pick:
-    """The best model with this many informative latents. rank: among all models of its data set."""
+    """The best model with this many active latents. rank: among all models of its data set."""
 
     run: str
     label: str
@@ -35,9 +39,10 @@ class Pick:
 
 @dataclass(frozen=True)
 class Choice:
-    """For one data set. picks: one per number of informative latents. checks: names of supervised scores.
+    """For one data set. picks: one per number of active latents. checks: names of supervised scores.
 
-    best: the model with the highest score. sure, labels: what to think of it, in sentences with this study's numbers.
+    best: the model with the highest score among those that are worth picking. sure, labels: what to think of it, in
+    sentences with this study's numbers. worth: False when no model is worth picking; the headline then says why.
     """
 
     data: str
@@ -48,6 +53,12 @@ class Choice:
     checks: tuple[str, ...]
     sure: str
     labels: str
+    worth: bool = True
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any pick has an interval."""
+        return any(np.isfinite(pick.low) for pick in self.picks)
 
 
 def choices(contents: Contents) -> list[Choice]:
@@ -66,13 +77,35 @@ def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:
         return _without_ranking(contents, data, rows, labelled)
     order = np.argsort(-np.where(known, values, -np.inf), kind="stable")
     order = order[known[order]]
-    picks = _picks(contents, rows, values, order, checks)
-    best = contents.about.iloc[rows[order[0]]]
-    chosen = next(pick for pick in picks if pick.run == best["run"])
-    latents = f"{chosen.informative} of its {best['latents']} latents are informative"
-    headline = f"Pick {chosen.label}: UDR {chosen.score:.2f}, the highest of {len(order)} models; {latents}."
-    sure = _how_sure(contents, rows, values, order, chosen)
-    agree = _labels(contents, rows, values, int(order[0]), checks) if labelled else NO_LABELS
+    runs = contents.about["run"].to_numpy()[rows]
+    active = contents.informative[rows]
+    reasons: dict[str, str] = {}
+
+    def worth(i: int) -> bool:
+        run = str(runs[i])
+        if run not in reasons:
+            reasons[run] = why_not(contents, run, int(active[i]), float(values[i]))
+        return not reasons[run]
+
+    chosen = next((int(i) for i in order[:MOST_TRIED] if worth(i)), None)
+    first = int(order[0]) if chosen is None else chosen
+    agree = _labels(contents, rows, values, first, checks) if labelled else NO_LABELS
+    if chosen is None:
+        best = contents.about.iloc[rows[order[0]]]
+        headline = f"None of these {len(order)} models is worth picking. "
+        headline += f"{best['label']} has the highest UDR, {values[order[0]]:.2f}, but {reasons[str(best['run'])]}."
+        sure = "Train longer, or with less strength, and look at the reconstructions first."
+        return Choice(data, len(rows), headline, str(best["run"]), (), checks, sure, agree, False)
+    picks = _picks(contents, rows, values, [int(i) for i in order if int(i) == chosen or active[i] > 0], worth, checks)
+    best = contents.about.iloc[rows[chosen]]
+    pick = next(pick for pick in picks if pick.run == best["run"])
+    latents = f"{pick.informative} of its {best['latents']} latents {'is' if pick.informative == 1 else 'are'} active"
+    place = f"the highest of {len(order)} models"
+    if pick.rank > 1:
+        why = reasons[str(runs[order[0]])]
+        place = f"number {pick.rank} of {len(order)} models (the first is not worth picking: {why})"
+    headline = f"Pick {pick.label}: UDR {pick.score:.2f}, {place}; {latents}."
+    sure = _how_sure(contents, rows, values, order, pick)
     return Choice(data, len(rows), headline, str(best["run"]), picks, checks, sure, agree)
 
 
@@ -92,18 +125,25 @@ def _picks(
     contents: Contents,
     rows: NDArray[np.int64],
     values: NDArray[np.float64],
-    order: NDArray[np.int64],
+    order: list[int],
+    worth: Callable[[int], bool],
     checks: tuple[str, ...],
 ) -> tuple[Pick, ...]:
     informative = contents.informative[rows]
     found: dict[int, Pick] = {}
-    for rank, i in enumerate(order, start=1):
+    tried: dict[int, int] = {}
+    for i in order:
+        if informative[i] in found or tried.get(informative[i], 0) >= MOST_TRIED:
+            continue
+        tried[informative[i]] = tried.get(informative[i], 0) + 1
+        if not worth(i):
+            continue
+        rank = int((values > values[i]).sum()) + 1
         about = contents.about.iloc[rows[i]]
         low, high, _ = contents.intervals.get(about["run"], (np.nan, np.nan, 0))
-        if informative[i] not in found:
-            scores = tuple(float(contents.score(name)[rows[i]]) for name in checks)
-            names = (str(about["run"]), str(about["label"]))
-            found[informative[i]] = Pick(*names, int(informative[i]), float(values[i]), low, high, rank, scores)
+        scores = tuple(float(contents.score(name)[rows[i]]) for name in checks)
+        names = (str(about["run"]), str(about["label"]))
+        found[informative[i]] = Pick(*names, int(informative[i]), float(values[i]), low, high, rank, scores)
     return tuple(found[count] for count in sorted(found))
 
 
@@ -124,6 +164,9 @@ def _how_sure(
         )
     elif partners:
         sentences.append(f"It was compared with {compared}; an interval that covers in 95 % needs {_LEAST}.")
+    if chosen.informative > 1:
+        latents, level = chosen.informative, chance(chosen.informative)
+        sentences.append(f"Random rotations of {latents} latents would have a UDR of {level:.2f} on average.")
     near = near_threshold((contents.codes(str(run))[1] for run in runs), contents.kl_threshold)
     sentences += [f"{near}."] if near else []
     share = _explained(values[order], contents.about["setting"].to_numpy()[rows][order])
@@ -132,7 +175,7 @@ def _how_sure(
             f"{100 * share:.0f} % of the variance of UDR lies between settings rather than between seeds: "
             f"trust it {'to choose a setting more than a seed' if share > 0.5 else 'for single models with care'}."
         )
-    sentences.append("UDR does not reward finding more factors, hence one pick for each number of informative latents.")
+    sentences.append("UDR does not reward finding more factors, hence one pick for each number of active latents.")
     return " ".join(sentences)
 
 
@@ -158,12 +201,13 @@ def _labels(
     open_ = [name for name in checks if name not in agree and name not in against]
     parts = [f"{verb} ({', '.join(names)})" for verb, names in (("agree", agree), ("disagree", against)) if names]
     parts += [f"leave it open ({', '.join(open_)})"] if open_ else []
-    numbers = "; ".join(f"{n} {c:.2f} [{a:.2f}, {b:.2f}]" for n, c, a, b in zip(checks, found, low, high))
+    numbers = "; ".join(f"{n} {number(c)} [{number(a)}, {number(b)}]" for n, c, a, b in zip(checks, found, low, high))
     first = table[:, 1]
     place = int((first > first[best]).sum()) + 1
+    label = contents.about["label"].iloc[rows[best]]
     return (
         f"Labels {' and '.join(parts)}. Rank correlation of UDR with them: {numbers}. "
-        f"The pick has {checks[0]} {first[best]:.2f}, number {place} of {np.isfinite(first).sum()}; "
+        f"{label} has {checks[0]} {first[best]:.2f}, number {place} of {np.isfinite(first).sum()}; "
         f"the mean is {np.nanmean(first):.2f} and the best {np.nanmax(first):.2f}."
     )
 

@@ -12,9 +12,11 @@ from scipy.optimize import linear_sum_assignment
 from karenina._active import ACTIVE_KL
 from karenina._figures import Figure
 from karenina.evaluation.data import Data, data_of
+from karenina.pages.embedded import charts_of
 from karenina.pages.figures import Section, keep
-from karenina.pages.model import SHOWN, decoder_size, export_decoder
+from karenina.pages.model import SHOWN, decoder_size, export_decoder, picture, reaches
 from karenina.pages.page import render, save, versions
+from karenina.studies.analyses.charts import FONT, Chart, Heat
 from karenina.studies.plan.plan import shown
 from karenina.training.pictures import mosaic, prior_span
 
@@ -55,7 +57,7 @@ def compare(
     out : path, optional
         Folder for the page; by default `comparison`.
     kl_threshold : float
-        A latent is informative above this KL, in nats.
+        A latent is active above this KL, in nats.
     data : DataSet, path or array (n, c, h, w), optional
         What they were trained on, if that is your own.
     data_dir : path, optional
@@ -86,22 +88,31 @@ def compare(
     labels = [f"{letter}: {_label(run)}" for letter, run in zip("AB", runs)]
     starts = [[[round(float(v), 3) for v in c[i]] for c in codes] for i in range(SHOWN)]
     folder = Path(out) if out is not None else Path("comparison")
+    drawn = _traversals(runs, codes, rows)
     figures = [
-        keep(_heat(similarity, labels), folder / "figures", "similarity", "Similarity of latents", _shares(rows)),
         keep(
-            _traversals(runs, codes, rows, labels),
+            _heat(similarity, labels, [values > kl_threshold for values in kl]),
+            folder / "figures",
+            "similarity",
+            "Similarity of active latents",
+            _shares(rows),
+        ),
+        keep(
+            drawn[0],
             folder / "figures",
             "traversals",
             "Traversals of matched latents",
             _ranges(runs),
+            drawn[1],
         ),
     ]
     room = sum(decoder_size(run) for run in runs) < 15_000_000
     exported = [export_decoder(run) if room else None for run in runs]
     two = {
-        letter: {"label": label, "decoder": one, "span": prior_span(run), "reach": prior_span(run, 3.0)}
-        for letter, label, one, run in zip("ab", labels, exported, runs)
+        letter: {"label": label, "decoder": one, "span": prior_span(run), "reach": reaches(run, mean[:SHOWN])}
+        for letter, label, one, run, mean in zip("ab", labels, exported, runs, codes)
     }
+    section = Section("pictures", "Pictures", "", tuple(figures))
     paths = " ".join(shlex.quote(os.path.relpath(run.path)) if run.path else "RUN" for run in runs)
     page = render(
         {
@@ -110,11 +121,11 @@ def compare(
             "sections": [("compare", "Latents matched"), ("pictures", "Pictures"), ("how", "How it was made")],
             "has_comparison": True,
             "comparison": {"rows": rows, "sentences": _sentences(rows)},
-            "figure_sections": [Section("pictures", "Pictures", "", tuple(figures))],
+            "figure_sections": [section],
             "how": (f"Both models encoded the same {ROWS:,} images of {a.data}.",),
             "commands": (f"karenina compare {paths}",),
             "versions": versions(),
-            "data": {"compare": {**two, "rows": rows, "starts": starts}},
+            "data": {"compare": {**two, "rows": rows, "starts": starts}, "charts": charts_of([section])},
         }
     )
     return save(folder, page)
@@ -142,7 +153,7 @@ def mutual_similarity(codes: list[NDArray[np.float32]], active: list[NDArray[np.
 def _rows(
     similarity: NDArray[np.float64], codes: list[NDArray[np.float32]], kl: list[NDArray[np.float64]], threshold: float
 ) -> list[dict[str, Any]]:
-    """One row per matched pair, the most similar first; pairs of uninformative latents last."""
+    """One row per matched pair, the most similar first; pairs with an inactive latent last."""
     # Inactive latents must not take the partners of active ones: they are matched among what is left.
     active = np.outer(kl[0] > threshold, kl[1] > threshold)
     found = []
@@ -173,10 +184,11 @@ def _label(run: Any) -> str:
 def _sentences(rows: list[dict[str, Any]]) -> list[str]:
     active = [row for row in rows if not row["off"]]
     if not active:
-        return ["No pair of informative latents: at least one of the models uses none."]
+        return ["No pair of active latents: at least one of the models uses none."]
     strong = sum(abs(row["correlation"]) > 0.9 for row in active)
     return [
-        f"{len(active)} pairs of informative latents. {strong} of them are correlated above 0.9, "
+        f"{len(active)} {'pair' if len(active) == 1 else 'pairs'} of active latents. "
+        f"{strong} of them {'is' if strong == 1 else 'are'} correlated above 0.9, "
         f"{sum(row['sign'] < 0 for row in active)} with the sign turned; the mean absolute correlation is "
         f"{np.mean([abs(row['correlation']) for row in active]):.2f}."
     ]
@@ -184,23 +196,22 @@ def _sentences(rows: list[dict[str, Any]]) -> list[str]:
 
 def _shares(rows: list[dict[str, Any]]) -> str:
     listed = ", ".join(f"{row['a']} with {row['b']} ({row['similarity']:.2f})" for row in rows if not row["off"])
-    return f"Matched: {listed or 'no informative latents'}."
+    return f"Matched: {listed or 'no active latents'}."
 
 
-def _heat(similarity: NDArray[np.float64], labels: list[str]) -> Figure:
-    figure = Figure(figsize=(5, 4.2), layout="constrained")
-    axis: Any = figure.subplots()
-    shown = axis.imshow(similarity, cmap="viridis", vmin=0)
-    axis.set(xlabel=labels[1], ylabel=labels[0])
-    axis.set_yticks(range(similarity.shape[0]))
-    axis.set_xticks(range(similarity.shape[1]))
-    for a, b in match(similarity):
-        axis.plot(b, a, "o", color="white", markeredgecolor="black", markersize=4)
-    figure.colorbar(shown, ax=axis, shrink=0.8)
-    return figure
+def _heat(similarity: NDArray[np.float64], labels: list[str], active: list[NDArray[np.bool_]]) -> Chart:
+    rows, columns = (np.flatnonzero(one) if one.any() else np.arange(len(one)) for one in active)
+    shown = similarity[np.ix_(rows, columns)]
+    limits = (0.0, max(1.0, float(shown.max(initial=0.0))))
+    names = (tuple(map(str, rows)), tuple(map(str, columns)))
+    heat = Heat(f"rows: {labels[0]}", *names, shown, limits=limits, column_label=f"columns: {labels[1]}")
+    return Chart("heat", (heat,), "similarity (lasso weight)")
 
 
-def _traversals(runs: Any, codes: list[NDArray[np.float32]], rows: list[dict[str, Any]], labels: list[str]) -> Figure:
+def _traversals(
+    runs: Any, codes: list[NDArray[np.float32]], rows: list[dict[str, Any]]
+) -> tuple[Figure, tuple[dict[str, Any], ...]]:
+    """For print, and for the page."""
     shown = [row for row in rows if not row["off"]] or rows[:1]
     pictures = []
     for row in shown:
@@ -209,12 +220,13 @@ def _traversals(runs: Any, codes: list[NDArray[np.float32]], rows: list[dict[str
             moved[:, row[latent]] = sign * np.linspace(-prior_span(run), prior_span(run), STEPS)
             pictures.append(run.decode(moved))
     pixels = mosaic(np.stack(pictures))
-    figure = Figure(figsize=(6, 0.8 * len(pictures) + 0.4), layout="constrained")
+    figure = Figure(figsize=(4.5, 0.5 * len(pictures) + 0.3), layout="constrained")
     axis: Any = figure.subplots()
     axis.imshow(pixels[0] if len(pixels) != 3 else pixels.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1)
     side = pixels.shape[1] / len(pictures)
     names = [text for row in shown for text in (f"A {row['a']}", f"{'−' if row['sign'] < 0 else ''}B {row['b']}")]
-    axis.set_yticks(side * (np.arange(len(pictures)) + 0.5), names, fontsize=8)
+    axis.set_yticks(side * (np.arange(len(pictures)) + 0.5), names, fontsize=FONT)
     axis.set_xticks([])
     axis.tick_params(length=0)
-    return figure
+    off = [row["off"] for row in shown for _ in "ab"]
+    return figure, ({"label": "A above B", "rows": names, "off": off, "picture": picture(pixels)},)

@@ -1,10 +1,9 @@
 """The figures of a report: every analysis of the study, and pictures of its best and its worst models."""
 
-import base64
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from karenina._figures import Figure
 from karenina._files import atomic
@@ -12,23 +11,29 @@ from karenina.pages.best_and_worst import best_and_worst
 from karenina.pages.choice import CHECKS, LABEL_FREE, check_scores
 from karenina.pages.contents import Contents
 from karenina.studies.analyses import ANALYSES, apply
-from karenina.studies.analyses.shared import growth_curves
+from karenina.studies.analyses.charts import DPI, Chart, draw
+from karenina.studies.analyses.shared import WORDS, growth_chart
 
-DPI = 110
 MOST_PANELS = 4
 MOST_DATA_SETS = 4  # whose best and worst models are drawn
+# What these show is shown beside them already; of one method, so is what goes by method.
+FOLDED, FOLDED_FOR_ONE_METHOD = ("agreement_kendall",), ("by_method", "udr")
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure in the page. src: it as PNG, in a data URI; "" where there is only the caption."""
+    """A figure in the page. chart: as `Chart.to_json` gives it; pictures: as in `Drawn`; neither: the caption says all.
+
+    folded: behind its title, closed. files: names in the folder `figures`.
+    """
 
     name: str
     title: str
     caption: str
-    src: str = ""
-    width: int = 0
-    height: int = 0
+    chart: dict[str, Any] | None = None
+    pictures: tuple[dict[str, Any], ...] = ()
+    folded: bool = False
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,22 +56,33 @@ def sections(contents: Contents, folder: Path, say: Callable[[str], None]) -> li
     ranked = [contents.ranked_by] if contents.ranked_by else []
     checks = check_scores(contents)
     prefer = (*checks, *CHECKS) if checks else (*ranked, *LABEL_FREE)
+    one_method = contents.about["method"].nunique() == 1
     for name, analysis in ANALYSES.items():
         frame = apply(name, contents.frame, contents.extra)
         if isinstance(frame, str):
             missing.append((analysis.title, frame))
             continue
         say(f"figure {name}")
-        text = analysis.caption(frame, prefer)
-        if analysis.figure is growth_curves and frame.groupby("score").size().max() == 1:
-            found.append(Shown(name, analysis.title, text))  # one number of partners: nothing grows
+        text = analysis.caption(frame, prefer).replace("informative_latents", WORDS["informative_latents"])
+        with atomic(folder / f"{name}.csv") as part:
+            frame.to_csv(part, index=False)
+        if _says_it_all(name, frame):
+            found.append(Shown(name, analysis.title, text, files=(f"{name}.csv",)))
             continue
         present = set(frame["score"]) if "score" in frame else set()
         chosen = [score for score in dict.fromkeys([*ranked, *prefer]) if score in present]
-        figure = analysis.figure(frame, chosen[:MOST_PANELS] or None)
-        found.append(keep(figure, folder, name, analysis.title, text))
-    parts = [Section("analyses", "Analyses", "", tuple(found), tuple(missing))]
+        chart = analysis.chart(frame, chosen[:MOST_PANELS] or None)
+        folded = name in FOLDED or (one_method and name in FOLDED_FOR_ONE_METHOD)
+        found.append(keep(chart, folder, name, analysis.title, text, folded=folded, table=True))
+    parts = [Section("analyses", "Analyses", "", tuple(sorted(found, key=lambda one: one.folded)), tuple(missing))]
     return parts + _best_and_worst(contents, folder, say)
+
+
+def _says_it_all(name: str, frame: Any) -> bool:
+    """Whether the caption has every number: a single bar, or a curve of a single point."""
+    if ANALYSES[name].chart is growth_chart:
+        return bool(frame.groupby("score").size().max() == 1)
+    return name in ("polarised", "beats_random") and len(frame) < 2
 
 
 def _best_and_worst(contents: Contents, folder: Path, say: Callable[[str], None]) -> list[Section]:
@@ -76,19 +92,21 @@ def _best_and_worst(contents: Contents, folder: Path, say: Callable[[str], None]
         names = [str(contents.about["run"].iloc[i]) for i in rows]
         for kind, drawn in best_and_worst(contents, str(data), names):
             say(f"figure {drawn.name}")
-            parts[kind].append(keep(drawn.figure, folder, drawn.name, drawn.title, drawn.caption))
+            figure = drawn.chart or drawn.figure
+            assert figure is not None
+            parts[kind].append(keep(figure, folder, drawn.name, drawn.title, drawn.caption, drawn.pictures))
     headings = {
         "traversals": (
             "Traversals of the best and the worst",
-            "One row per latent, the largest KL first; uninformative ones are faded.",
+            "One row per latent, the largest KL first; inactive ones are faded.",
         ),
         "alike": (
             "How alike models are",
-            "Well-disentangled models are alike up to order and sign: one bright cell per row.",
+            "Well-disentangled models are alike up to order and sign: one dark cell per row. Active latents only.",
         ),
         "importance": (
             "Importance of latents for factors",
-            "Hinton diagrams: the area of a square is the importance (forest).",
+            "By a forest that predicts factors from the codes of active latents (Hinton diagrams).",
         ),
         "dynamics": (
             "Training dynamics",
@@ -96,28 +114,30 @@ def _best_and_worst(contents: Contents, folder: Path, say: Callable[[str], None]
         ),
     }
     return [
-        Section(kind, *headings[kind], tuple(parts[kind]), pairs=True)  # type: ignore[misc]
+        Section(kind, *headings[kind], tuple(parts[kind]), pairs=kind == "dynamics")  # type: ignore[misc]
         for kind in headings
         if parts[kind]
     ]
 
 
-def keep(figure: Figure, folder: Path, name: str, title: str, text: str) -> Shown:
-    """Write a figure as PNG and PDF, and give it for the page."""
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=DPI, format="png")
-    figure.set_layout_engine("none")  # it is laid out now; doing it again for the PDF takes as long as drawing
+def keep(
+    figure: Chart | Figure,
+    folder: Path,
+    name: str,
+    title: str,
+    text: str,
+    pictures: tuple[dict[str, Any], ...] = (),
+    *,
+    folded: bool = False,
+    table: bool = False,
+) -> Shown:
+    """Write a chart or a figure as PNG and PDF, and give it for the page. table: there is a CSV of its numbers, too."""
+    drawn = draw(figure) if isinstance(figure, Chart) else figure
+    files = []
     for suffix in ("png", "pdf"):
-        with atomic(folder / f"{name}.{suffix}") as part:
-            if suffix == "png":
-                part.write_bytes(buffer.getvalue())
-            else:
-                figure.savefig(part, format="pdf")
-    # 256 colours are enough for a chart and take a third of the bytes.
-    image = Image.open(buffer).convert("RGB").quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-    small = io.BytesIO()
-    image.save(small, "PNG", optimize=True)
-    src = f"data:image/png;base64,{base64.b64encode(small.getvalue()).decode()}"
-    return Shown(name, title, text, src, image.width, image.height)
+        files.append(f"{name}.{suffix}")
+        with atomic(folder / files[-1]) as part:
+            # Tight: no label is cut, however long a name is.
+            drawn.savefig(part, format=suffix, dpi=DPI, bbox_inches="tight", pad_inches=0.04)
+    chart = figure.to_json() if isinstance(figure, Chart) else None
+    return Shown(name, title, text, chart, pictures, folded, (*files, *([f"{name}.csv"] if table else [])))

@@ -10,6 +10,7 @@ from torch import nn
 
 from karenina.models.networks import Unflatten
 from karenina.pages.contents import Contents, Inputs
+from karenina.pages.meaning import by_labels, by_pictures
 from karenina.training.pictures import mosaic, prior_span
 
 if TYPE_CHECKING:
@@ -75,20 +76,42 @@ def describe(
 ) -> dict[str, Any]:
     """Everything but the decoder. Latents are in the order of `order`: the largest KL first."""
     order = np.argsort(-kl, kind="stable")
+    active = kl > threshold
     starts = np.array(codes[:SHOWN], dtype=np.float32)
+    moved = traverse_prior(run, starts[0], order)
+    information = _importance(codes, inputs, active)
     c = run.config
     return {
         "order": order.tolist(),
         "kl": [round(float(value), 4) for value in kl],
         "threshold": threshold,
         "span": prior_span(run),
-        "reach": prior_span(run, 3.0),
-        "traversal": picture(mosaic(traverse_prior(run, starts[0], order), kl[order] > threshold)),
+        "reach": reaches(run, starts),
+        "names": _names(information, active, order, moved),
+        "traversal": picture(mosaic(moved), active[order]),
         "starts": np.round(starts.astype(float), 3).tolist(),
         "reconstructions": _reconstructions(run, starts, inputs),
-        "importance": _importance(codes, inputs),
+        "importance": information,
         "config": {**c.parameters} | {k: v for k, v in c.to_json().items() if k not in ("parameters", "image_shape")},
     }
+
+
+def reaches(run: "Run", starts: NDArray[np.float32]) -> list[float]:
+    """How far from 0 the slider of each latent goes: three deviations of the prior, and as far as the images (n, L)."""
+    least = prior_span(run, 3.0)
+    return [max(least, float(np.ceil(2 * value) / 2)) for value in np.abs(starts).max(axis=0)]
+
+
+def _names(
+    information: dict[str, Any] | None, active: NDArray[np.bool_], order: NDArray[np.int64], moved: NDArray[np.float32]
+) -> list[list[Any] | None]:
+    """A guess of each latent's meaning: [factor, share of its entropy], or [a word]; None where it is inactive."""
+    if information is not None:
+        matrix = np.array([[value or 0.0 for value in row] for row in information["matrix"]])
+        found = by_labels(matrix, tuple(information["factors"]), active)
+        return [None if one is None else [one[0], round(one[1], 2)] for one in found]
+    place = np.argsort(order)
+    return [[by_pictures(moved[place[j]])] if on else None for j, on in enumerate(active)]
 
 
 def traverse_prior(
@@ -103,16 +126,22 @@ def traverse_prior(
     return images.reshape(len(order), steps, *images.shape[1:])
 
 
-def picture(pixels: NDArray[np.floating]) -> dict[str, Any]:
-    """An image (c, h, w) in [0, 1] as {"src", "width", "height"}: lossless where it is small, otherwise WebP."""
+def picture(pixels: NDArray[np.floating], bright: NDArray[np.bool_] | None = None) -> dict[str, Any]:
+    """An image (c, h, w) in [0, 1] as {"src", "width", "height"}: lossless where it is small, otherwise WebP.
+
+    bright: for rows of equal height, whether each is shown in full; the others let the page shine through.
+    """
     from PIL import Image
 
     values = np.round(255 * pixels[:3]).clip(0, 255).astype(np.uint8)
     image = Image.fromarray(values[0] if len(values) != 3 else np.ascontiguousarray(values.transpose(1, 2, 0)))
+    if bright is not None and not bright.all():
+        alpha = np.repeat(np.where(bright, 255, 70).astype(np.uint8), image.height // len(bright))
+        image.putalpha(Image.fromarray(np.tile(alpha[:, None], (1, image.width))))
     large = image.width * image.height > 40_000
     buffer = io.BytesIO()
     if large:
-        image.convert("RGB").save(buffer, "WEBP", quality=75, method=2)
+        image.convert("RGBA" if image.mode.endswith("A") else "RGB").save(buffer, "WEBP", quality=90, method=2)
     else:
         image.save(buffer, "PNG", optimize=False)
     kind = "webp" if large else "png"
@@ -128,13 +157,14 @@ def _reconstructions(run: "Run", starts: NDArray[np.float32], inputs: Inputs | N
     return picture(mosaic(np.stack([given, run.decode(starts)])))
 
 
-def _importance(codes: NDArray[np.float32], inputs: Inputs | None) -> dict[str, Any] | None:
+def _importance(codes: NDArray[np.float32], inputs: Inputs | None, active: NDArray[np.bool_]) -> dict[str, Any] | None:
+    """What active latents tell of factors. The mean codes of an inactive one are minute but not constant, and bins or
+    trees, which do not mind the scale, would read factors off them that no sampled code carries: they have None."""
     if inputs is None or not inputs.names:
         return None
-    return {
-        "factors": list(inputs.names),
-        "matrix": normalised_information(np.asarray(codes), inputs).round(3).tolist(),
-    }
+    matrix = normalised_information(np.asarray(codes), inputs).round(3)
+    shown = [[float(value) if on else None for value, on in zip(row, active)] for row in matrix]
+    return {"factors": list(inputs.names), "matrix": shown}
 
 
 def normalised_information(codes: NDArray[np.float32], inputs: Inputs) -> NDArray[np.float64]:
@@ -148,7 +178,7 @@ def normalised_information(codes: NDArray[np.float32], inputs: Inputs) -> NDArra
 
 def decoder_size(run: "Run") -> int:
     """How many bytes `export_decoder` adds to a page."""
-    return sum(parameter.numel() for parameter in run._network.decoder.parameters()) * 2 * 4 // 3
+    return sum(parameter.numel() for parameter in run.module.decoder.parameters()) * 2 * 4 // 3
 
 
 def export_decoder(run: "Run") -> dict[str, Any] | None:
@@ -161,7 +191,7 @@ def export_decoder(run: "Run") -> dict[str, Any] | None:
     """
     layers: list[dict[str, Any]] = []
     weights: list[NDArray[np.float32]] = []
-    for layer in run._network.decoder.children():
+    for layer in run.module.decoder.children():
         if isinstance(layer, nn.Linear):
             layers.append({"kind": "dense", "inputs": layer.in_features, "outputs": layer.out_features})
             weights += [_array(layer.weight).T, _array(layer.bias)]

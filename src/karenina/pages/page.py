@@ -4,29 +4,30 @@ The page is written beside a folder `figures` with the same figures as PNG and P
 """
 
 import json
-import math
 import os
+import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from karenina._files import atomic, sweep
 from karenina._version import __version__
-from karenina.metrics.registry import score_name
 from karenina.pages.choice import Choice, choices
 from karenina.pages.contents import Contents, read
+from karenina.pages.embedded import embedded
 from karenina.pages.figures import Section, sections
 from karenina.pages.model import details, priority
-from karenina.studies.results.table import ASIDE, TASK
+from karenina.studies.analyses.charts import plain_number
 
 if TYPE_CHECKING:
     from karenina.training import Run
 
 MOST_BYTES = 20_000_000
+SCRIPTS = ("decoder.js", "charts.js", "latents.js", "table.js", "page.js")
+NO_LABELS = "There are no labels: nothing on this page was checked against true factors."
 Say = Callable[[str], None]
 
 
@@ -104,11 +105,39 @@ def show(
     opened = open_run(run)
     folder = Path(out) if out is not None else Path(run) / "report"
     images, _ = data_of(opened, data, data_dir).sample(500, seed)
-    traversal = traverse(opened, images, span=span)
-    for name in ("traversal.png", "traversal.gif"):
-        traversal.save(folder / name)
+    contents = read([run], data_dir, metrics, data)
+    name = str(contents.about["run"].iloc[0])
+    shown = details(contents, [name])
+    # The count of active latents, and their names, are those of the page, which saw more images.
+    traversal = traverse(opened, images, span=span, kl=contents.codes(name)[1])
+    traversal = replace(traversal, names=tuple(_named(shown[name]["names"][latent]) for latent in traversal.order))
+    for file in ("traversal.png", "traversal.gif"):
+        traversal.save(folder / file)
     save_reconstructions(opened, images[:10], folder / "reconstructions.png")
-    return write(read([run], data_dir, metrics, data), folder)
+    c = opened.config
+    where = shlex.quote(os.path.relpath(run))
+    extra = f" --data {shlex.quote(str(data))}" if data is not None else ""
+    contents = replace(
+        contents,
+        title=f"{Path(c.data).name}: {contents.about['label'].iloc[0]}",
+        commands=(contents.commands[0], f"karenina show {where}{extra}"),
+    )
+    about = [f"{c.latents} latents, {int(contents.informative[0])} of them active", f"network {c.network}"]
+    values = {
+        **_page(contents, choices(contents), shown, []),
+        "subtitle": f"{', '.join(about)}; {c.steps:,} steps",
+        "notes": [*contents.notes, *([] if contents.scores.columns(supervised=True) else [NO_LABELS])],
+        "models_heading": "What it has learnt",
+        "models_sentence": "Move a latent and see what it does. Inactive latents do nothing, and are grey.",
+    }
+    return save(folder, render(values))
+
+
+def _named(guess: list[Any] | None) -> str:
+    """How a picture names a latent: "x 0.92", a word, or "inactive"."""
+    if guess is None:
+        return "inactive"
+    return " ".join([guess[0] or "unclear", *(f"{value:.2f}" for value in guess[1:])])
 
 
 def write(contents: Contents, out: Path, progress: Say | None = None, *, figures: bool = True) -> Path:
@@ -155,9 +184,9 @@ def render(values: dict[str, Any]) -> str:
 
     assets = files("karenina.pages") / "assets"
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["number"] = lambda value: "–" if value is None or math.isnan(value) else f"{value:.2f}"
+    environment.filters["number"] = lambda value: "–" if value is None else plain_number(value)
     template = environment.from_string((assets / "page.html.j2").read_text(encoding="utf-8"))
-    script = "\n".join((assets / name).read_text(encoding="utf-8") for name in ("decoder.js", "page.js"))
+    script = "\n".join((assets / name).read_text(encoding="utf-8") for name in SCRIPTS)
     # In a script element only "</" and "<!" mean anything, and JSON can spell "<" otherwise.
     data = json.dumps(values["data"], allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     css = (assets / "page.css").read_text(encoding="utf-8")
@@ -189,11 +218,12 @@ def _page(
     if not models:
         notes.append("There is no finished model yet, so there is nothing to show.")
     elif not contents.scores.columns(supervised=True):
-        notes.append("These models have no labels: nothing on this page was checked against true factors.")
+        notes.append(NO_LABELS)
     if models == 1:
         notes.append("There is one model, so nothing is ranked or compared.")
-    headings = [("answer", "The answer")] if found else []
-    headings += [("models", "Models")] if models else []
+    headings: list[tuple[str, str]] = [("answer", "The answer")] if models > 1 else []
+    headings += [("models", "Every model"), ("model", "One model")] if models > 1 else [("model", "The model")] * models
+    headings += [("curves", "Learning curves")] if models else []
     headings += [(part.id, part.title) for part in parts] + [("how", "How it was made")]
     return {
         "title": contents.title,
@@ -211,7 +241,7 @@ def _page(
         "plan": contents.plan,
         "versions": versions(),
         "problems": contents.problems,
-        "data": _data(contents, found, shown) if models else {},
+        "data": embedded(contents, found, shown, parts) if models else {},
     }
 
 
@@ -228,7 +258,8 @@ def _count(number: int, name: str) -> str:
 
 def _models_sentence(models: int, shown: dict[str, dict[str, Any]]) -> str:
     live = sum(one["decoder"] is not None for one in shown.values())
-    text = "Each point is a model. Open one to see what it has learnt and to move its latents."
+    text = "A row of the table and a point of the plot are a model. Open one to see what it has learnt and to move its"
+    text += " latents."
     if len(shown) < models:
         text += f" To keep the page below 20 MB, {len(shown)} of the {models} models have pictures."
     if live < models:
@@ -250,7 +281,7 @@ def _how(contents: Contents) -> list[str]:
     bounded = " ([-1, 1] for InfoGAN)" if (about["method"] == "infogan").any() else ""
     texts.append(
         f"UDR ({contents.ranked_by or 'not computed'}) is the median similarity of a model's latents to those of its "
-        "partners on the same images (Duan et al., 2020); a latent is informative when its KL from the prior exceeds "
+        "partners on the same images (Duan et al., 2020); a latent is active when its KL from the prior exceeds "
         f"{contents.kl_threshold:g} nats. Intervals are 95 %: of UDR, from order statistics of the partners; of all "
         f"else, bootstrap percentiles. Traversals move one latent over [-2, 2]{bounded} and keep the others where an "
         "image put them."
@@ -268,68 +299,3 @@ def versions() -> list[tuple[str, str]]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _data(contents: Contents, found: list[Choice], shown: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What the scripts read: columns of models and scores, and the details of some."""
-    about, table = contents.about, contents.scores
-    supervised = set(table.columns(supervised=True))
-    scores = [
-        {"name": name, "supervised": j in supervised, "values": [_plain(v) for v in table.values[:, j]]}
-        for j, name in enumerate(table.names)
-        if np.isfinite(table.values[:, j]).any()
-    ]
-    columns = ("run", "label", "method", "parameter", "data")
-    models = {name: about[name].astype(str).tolist() for name in columns}
-    models |= {name: about[name].astype(int).tolist() for name in ("seed", "latents")}
-    models["informative"] = contents.informative.tolist()
-    models["strength"] = [_plain(value) for value in about["strength"]]
-    return {
-        "models": models,
-        "scores": scores,
-        "factors": _per_factor(contents),
-        "details": shown,
-        "live": sum(one["decoder"] is not None for one in shown.values()),
-        "order": _order(contents),
-        "ranked": contents.ranked_by is not None,
-        "picks": [pick.run for choice in found for pick in choice.picks],
-        "best": found[0].best,
-        "axes": _axes(contents, found),
-    }
-
-
-def _order(contents: Contents) -> list[int]:
-    """Models from best to worst, those without a score last."""
-    by = contents.ranked_by
-    values = contents.score(by) if by else np.zeros(len(contents.about))
-    return [int(i) for i in np.argsort(-np.where(np.isfinite(values), values, -np.inf), kind="stable")]
-
-
-def _axes(contents: Contents, found: list[Choice]) -> dict[str, str]:
-    ranked = contents.ranked_by
-    check = found[0].checks[0] if found and found[0].checks else None
-    x = ranked or "reconstruction"
-    return {"x": x, "y": check or ("informative_latents" if ranked else "kl")}
-
-
-def _per_factor(contents: Contents) -> dict[str, Any]:
-    """data set -> names of factors and scores, and run -> values, the factors of a score side by side."""
-    found: dict[str, Any] = {}
-    parts = contents.frame[(contents.frame["factor"] != "") & ~contents.frame["family"].isin([TASK, *ASIDE])]
-    for data, part in parts.groupby("data", sort=False):
-        score = [score_name(*pair, several=True) for pair in zip(part["metric"], part["property"].fillna(""))]
-        wide = part.assign(score=score).pivot_table(
-            index="run", columns=["score", "factor"], values="value", sort=False, dropna=False
-        )
-        names = list(dict.fromkeys(part["factor"]))
-        rows = list(dict.fromkeys(score))
-        wide = wide.reindex(columns=[(row, name) for row in rows for name in names])
-        values = {str(run): [_plain(v) for v in line] for run, line in zip(wide.index, wide.to_numpy())}
-        found[str(data)] = {"names": names, "scores": rows, "values": values}
-    return found
-
-
-def _plain(value: Any) -> float | None:
-    """Four significant digits; None for what JSON cannot say."""
-    value = float(value)
-    return float(f"{value:.4g}") if math.isfinite(value) else None

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from karenina.numerics.arrays import as_array
 from karenina.selection._inputs import Floats, Ints, check_groups
 
 # Components whose singular value is below this part of the first are rounding.
@@ -121,7 +122,7 @@ def dynamics(
     >>> found.groups[found.order[0]]
     'a'
     """
-    arrays = [np.asarray(trace) for trace in traces]
+    arrays = [as_array(trace) for trace in traces]
     steps = _check(arrays, alpha, neighbours, steps, rank)
     members = check_groups(groups, len(arrays), "trace")
     if max(len(rows) for _, rows in members) < 2:
@@ -243,7 +244,7 @@ def joint_embedding(
     >>> joint_embedding(traces, rank=3).shape
     (2, 6, 20, 3)
     """
-    arrays = [np.asarray(trace) for trace in traces]
+    arrays = [as_array(trace) for trace in traces]
     return _embedding(arrays, alpha, neighbours, _check(arrays, alpha, neighbours, steps, rank), rank, normalise)
 
 

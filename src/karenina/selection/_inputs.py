@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina.numerics.arrays import as_array
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -63,7 +65,7 @@ class Codes:
 
 
 def _array(item: Any) -> NDArray[Any]:
-    return item.read() if isinstance(item, RawFile) else np.asarray(item)
+    return item.read() if isinstance(item, RawFile) else as_array(item)
 
 
 def _file_of(array: Any) -> RawFile | None:
@@ -82,7 +84,7 @@ def _file_of(array: Any) -> RawFile | None:
 def _by_model(codes: Any) -> Any:
     """A sequence of arrays and files, one per model."""
     if isinstance(codes, (list, tuple)):
-        arrays = [item if isinstance(item, np.ndarray) else np.asarray(item) for item in codes]
+        arrays = [item if isinstance(item, np.ndarray) else as_array(item) for item in codes]
         return [_file_of(array) or array for array in arrays]
     file = _file_of(codes)
     if file is None:
@@ -168,7 +170,7 @@ def check_kl(kl: Any, sizes: Ints, threshold: float) -> list[Bools]:
         raise ValueError(f"kl must have one row per model: {len(sizes)} models, {len(kl)} rows")
     informative = []
     for i, size in enumerate(sizes):
-        row = np.asarray(kl[i], float)
+        row = as_array(kl[i]).astype(float)
         if row.shape != (size,):
             raise ValueError(
                 f"kl of model {i} must have shape ({size},), the mean over inputs for each latent; got {row.shape}"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
+from karenina._notebook import table
 from karenina.numerics.medians import medians
 from karenina.selection._inputs import Floats, Ints
 
@@ -76,7 +77,7 @@ class Ranking:
         """One row per model, best first: model, group, score, low, high, informative, partners."""
         import pandas as pd
 
-        table = pd.DataFrame(
+        found = pd.DataFrame(
             {
                 "model": np.arange(len(self)),
                 "group": pd.Series(self.groups, dtype=object),
@@ -87,8 +88,13 @@ class Ranking:
                 "partners": np.diff(self.start),
             }
         )
-        return table.iloc[self.order].reset_index(drop=True)
+        return found.iloc[self.order].reset_index(drop=True)
+
+    def _repr_html_(self) -> str:
+        frame = self.frame
+        caption = f"informative: latents with a KL above {self.kl_threshold:g} nats"
+        return table(frame.columns, frame.itertuples(index=False), caption)
 
     def __str__(self) -> str:
-        table = self.frame.to_string(float_format="{:.3f}".format)
-        return f"{table}\ninformative: latents with a KL above {self.kl_threshold:g} nats"
+        lines = self.frame.to_string(float_format="{:.3f}".format)
+        return f"{lines}\ninformative: latents with a KL above {self.kl_threshold:g} nats"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL, near_threshold
+from karenina.numerics.arrays import as_array
 from karenina.numerics.medians import medians
 from karenina.selection._inputs import Bools, Codes, Floats, Ints, check_codes, check_groups, check_kl
 from karenina.selection._moments import Blocks, Panel, blocks, panel
@@ -140,7 +141,7 @@ def udr(
             f"{len(alone)} models have no partner and get no score (NaN), the first is model {alone[0]}: "
             "the rest of its group is missing or collapsed"
         )
-    near = near_threshold((np.asarray(row, float) for row in kl), kl_threshold)
+    near = near_threshold((as_array(row).astype(float) for row in kl), kl_threshold)
     if near:
         _warn(near)
     names = np.empty(len(checked), object)

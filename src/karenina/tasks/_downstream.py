@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina._words import hint
 from karenina.numerics.boosting import Binned, boost
 from karenina.numerics.checks import positive_integer
 from karenina.numerics.logistic import FOLDS, PENALTIES, cross_validated
@@ -100,7 +101,7 @@ def downstream(
     names = (models,) if isinstance(models, str) else tuple(models)
     for name in names:
         if name not in MODELS:
-            raise ValueError(f"no model {name!r}; there are {', '.join(MODELS)}")
+            raise ValueError(f"no model {name!r}; {hint(name, MODELS)}")
     wanted = [positive_integer(size, "each of sizes") for size in sizes]
     if not names or not wanted:
         raise ValueError(f"nothing to do: models {models!r}, sizes {sizes!r}")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina.numerics.checks import as_matrix, flags
+from karenina.numerics.labels import as_factors
 from karenina.tasks._inputs import Array
 
 # Table 2: how often shape, scale, orientation, x and y are perturbed.
@@ -44,8 +45,8 @@ def label_noise(
     >>> (noisy != v).mean(axis=0).round(1)
     array([0.3, 0. ])
     """
-    v = as_matrix(factors, "factors")
-    given = np.asarray(factors)
+    given = as_factors(factors)
+    v = as_matrix(given, "factors")
     p = _probabilities(regime, v.shape[1])
     sprites = np.arange(v.shape[1]) > 0 if v.shape[1] == 5 and _published(regime) else np.ones(v.shape[1], bool)
     by_order = flags(ordered, sprites, "ordered")
@@ -124,8 +125,8 @@ def robustness(
     z = [as_matrix(one, f"codes of model {i}") for i, one in enumerate(codes)]
     if len(z) < 3:
         raise ValueError(f"a correlation across models needs at least 3 of them, got {len(z)}")
-    as_matrix(factors, "factors")
-    v = np.asarray(factors)
+    v = as_factors(factors)
+    as_matrix(v, "factors")
     for i, one in enumerate(z):
         if len(one) != len(v):
             raise ValueError(f"codes of model {i} have {len(one)} rows and factors {len(v)}")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from karenina._words import hint
 from karenina.numerics.checks import pair
 from karenina.tasks._inputs import Array
 
@@ -61,7 +62,7 @@ def zero_shot(
     True
     """
     if model not in MODELS:
-        raise ValueError(f"no model {model!r}; there are {', '.join(MODELS)}")
+        raise ValueError(f"no model {model!r}; {hint(model, MODELS)}")
     z, v = pair(codes, factors)
     corner = np.asarray(inside)
     if corner.dtype != bool or corner.shape != (len(z),):

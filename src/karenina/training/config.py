@@ -9,22 +9,30 @@ from typing import Any
 
 import numpy as np
 
+from karenina._words import hint, meant
 from karenina.data import DataSet
 from karenina.models.initialisation import INITS
 from karenina.models.networks import NETWORKS, Shape, resolve
 from karenina.models.objectives import DECODERS, Objective
+from karenina.models.own import is_own, rules
 from karenina.training.methods import Method, find, names
 
 TRACE_LENGTH = 30
 # How matrix products are computed: see karenina.training.loop.at_precision.
 PRECISIONS = ("float32", "tf32", "bf16")
 
+# What can be set of any training: arguments of `train` that a study or --set may name, too.
+SETTINGS = (
+    "steps", "network", "latents", "batch", "learning_rate", "init", "decoder", "reconstruction_weight", "trace",
+    "precision",
+)  # fmt: skip
+
 _REQUIRED = inspect.Parameter.empty
 
 
 @dataclass(frozen=True)
 class Config:
-    """Two runs with equal configs give the same bytes on the same machine.
+    """Two runs with equal configs give the same bytes on the same machine, also with equal networks of one's own.
 
     data: name of the data set with its options, as `load` takes it. images: a hash of some of its images, so that
     another set of the same name is noticed.
@@ -75,14 +83,15 @@ class Config:
 
 def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings every method has, in range; a ValueError names the one that is not."""
+    own = is_own(values["network"])
     for name, known in (
         ("decoder", tuple(DECODERS)),
-        ("network", tuple(NETWORKS)),
-        ("init", INITS),
+        ("network", (values["network"],) if own else tuple(NETWORKS)),
+        ("init", ("own", *INITS) if own else INITS),
         ("precision", PRECISIONS),
     ):
         if values[name] not in known:
-            raise ValueError(f"no {name} {shown(values[name])}; known: {', '.join(known)}")
+            raise ValueError(f"no {name} {shown(values[name])}; {hint(values[name], known)}")
     if not isinstance(values["trace"], bool):
         raise ValueError(f"trace must be true or false, got {shown(values['trace'])}")
     return {
@@ -105,11 +114,13 @@ def make_config(
     if values["decoder"] not in ("bernoulli", described.fixed.get("decoder", values["decoder"])):
         raise ValueError(f"{name} has its own decoder ({described.fixed['decoder']}): leave decoder out")
     values |= described.fixed  # a study names one network for all its methods
-    values["network"] = resolve(values["network"], shape)
+    if not is_own(values["network"]):
+        values["network"] = resolve(values["network"], shape)
+    chosen = rules(values["network"])
     if values["init"] == "auto":
-        values["init"] = NETWORKS[values["network"]].init
+        values["init"] = chosen.init
     if values["learning_rate"] == "auto":
-        chosen, steps = NETWORKS[values["network"]], integer("steps", values["steps"], 1)
+        steps = integer("steps", values["steps"], 1)
         # A critic and a generator that chase each other need small steps, however few there are.
         values["learning_rate"] = chosen.rate(steps, values["init"]) if described.objective else chosen.learning_rate
     if values["reconstruction_weight"] == "auto":
@@ -132,7 +143,9 @@ def _check_parameters(method: str, described: Method, given: Mapping[str, Any], 
     expected = described.defaults()
     for name in given:
         if name not in expected:
-            raise ValueError(f"{method} has no parameter {name!r}; it has: {', '.join(expected) or '(none)'}")
+            words = meant(name, [*expected, *SETTINGS])
+            end = f"did you mean {words}? It has" if words else "it has"
+            raise ValueError(f"{method} has no parameter {name!r}; {end}: {', '.join(expected) or '(none)'}")
     values = {**expected, **given}
     for name, value in values.items():
         if value is _REQUIRED:
@@ -197,9 +210,13 @@ def shown(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def fingerprint(data: DataSet) -> str:
-    """A hash of some of the images and factors: equal for equal data sets, whatever they are called."""
+def fingerprint(data: DataSet, *, labels: bool = True) -> str:
+    """A hash of some of the images and factors: equal for equal data sets, whatever they are called.
+
+    labels=False: what it would be without factors.
+    """
     images, factors = data.sample(32, np.random.default_rng(0))
     digest = hashlib.sha256(np.ascontiguousarray(images).tobytes())
-    digest.update(np.ascontiguousarray(factors, dtype=np.float64).tobytes())
+    if labels:
+        digest.update(np.ascontiguousarray(factors, dtype=np.float64).tobytes())
     return digest.hexdigest()[:16]

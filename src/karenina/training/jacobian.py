@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from karenina.numerics.arrays import as_array
+
 if TYPE_CHECKING:
     from karenina.training.run import Run
 
@@ -19,10 +21,10 @@ def decoder_jacobian(run: "Run", codes: ArrayLike) -> NDArray[np.float64]:
 
     By central differences on a float64 copy of the network, so that it works for any decoder.
     """
-    z = np.asarray(codes, dtype=np.float64)
+    z = as_array(codes).astype(np.float64, copy=False)
     if z.ndim != 2 or z.shape[1] != run.latents:
         raise ValueError(f"codes have shape {z.shape}, expected (n, {run.latents})")
-    network = copy.deepcopy(run._network).double().cpu()
+    network = copy.deepcopy(run.module).double().cpu()
     columns = []
     for latent in range(run.latents):
         step = np.zeros(run.latents)

@@ -21,7 +21,7 @@ from karenina.data import DataSet
 from karenina.models import fast
 from karenina.models.objectives import Objective
 from karenina.training.checkpoint import BadFile, read_tensors
-from karenina.training.config import Config, integer, make_config, number, shown
+from karenina.training.config import SETTINGS, Config, integer, make_config, number, shown
 from karenina.training.loop import Progress, TrainingDiverged
 from karenina.training.methods import Method, find
 from karenina.training.population import Options, Population, PopulationProgress, identity
@@ -42,11 +42,6 @@ from karenina.training.stacked_learner import Member, grouped
 # More models than this gain nothing on a CPU (benchmarks/population.py).
 _MOST_MODELS = 32
 _MEMORY_SHARE = 0.5
-# The arguments of `train` that a grid can sweep, besides the method's own.
-_SETTINGS = (
-    "steps", "network", "latents", "batch", "learning_rate", "init", "decoder", "reconstruction_weight", "trace",
-    "precision",
-)  # fmt: skip
 
 
 def train_many(
@@ -150,7 +145,7 @@ def expand(
     for name, column in zip(grid, columns):
         if not column or len({repr(value) for value in column}) != len(column):
             raise ValueError(f"{name} should have one value or several different ones, got {shown(column)}")
-    defaults = {name: inspect.signature(train).parameters[name].default for name in _SETTINGS}
+    defaults = {name: inspect.signature(train).parameters[name].default for name in SETTINGS}
     points = []
     for values in itertools.product(*columns):
         chosen = dict(zip(grid, (v.item() if isinstance(v, np.generic) else v for v in values)))

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from karenina import _plugins
+from karenina._words import hint
 from karenina.models import infogan, networks, objectives
 from karenina.models.discriminator import Discriminator, permute_dims
 from karenina.models.networks import Autoencoder
@@ -145,7 +146,7 @@ def find(method: "str | Objective | Method") -> tuple[str, Method]:
         if method in METHODS:
             return method, METHODS[method]
         if method not in _plugins.found("methods"):
-            raise ValueError(f"no method {method!r}; known: {', '.join(names())}")
+            raise ValueError(f"no method {method!r}; {hint(method, names())}")
         added = _plugins.load("methods", method)
         return method, added if isinstance(added, Method) else Method(added)
     own = method if isinstance(method, Method) else Method(method)

@@ -45,6 +45,7 @@ class Traversal:
     order : (L,), latents by falling KL
     kl : (L,), in that order
     informative : (L,) bool, in that order
+    names : L words below the numbers of the latents, in that order; () for none
     """
 
     images: NDArray[np.float32]
@@ -52,9 +53,10 @@ class Traversal:
     order: NDArray[np.int64]
     kl: NDArray[np.float64]
     informative: NDArray[np.bool_]
+    names: tuple[str, ...] = ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """One row per latent; rows of uninformative latents are greyed. A .gif moves all latents at once instead."""
+        """One row per latent; rows of inactive latents are greyed. A .gif moves all latents at once instead."""
         if Path(path).suffix.lower() == ".gif":
             _save_gif(self, path)
         else:
@@ -69,6 +71,7 @@ def traverse(
     steps: int = 11,
     span: str = "prior",
     deviations: float = 2.0,
+    kl: ArrayLike | None = None,
 ) -> Traversal:
     """Move each latent of image number `around` while the others stay.
 
@@ -81,6 +84,7 @@ def traverse(
     span : {"prior", "posterior"}
         "prior" moves over so many `deviations` of the prior, [-2, 2] (InfoGAN: [-1, 1], where all of its codes lie),
         "posterior" from the 1st to the 99th percentile of the latent's mean codes.
+    kl : (L,), the KL of each latent, if it is known from more images than these
     """
     if span not in ("prior", "posterior"):
         raise ValueError(f"span must be prior or posterior, got {span!r}")
@@ -89,7 +93,9 @@ def traverse(
     mean, logvar = run.encode(images)
     if not 0 <= around < len(mean):
         raise ValueError(f"around = {around}, but there are {len(mean)} images")
-    kl = kl_per_latent(mean, logvar)
+    kl = kl_per_latent(mean, logvar) if kl is None else np.asarray(kl, float)
+    if kl.shape != mean.shape[1:]:
+        raise ValueError(f"kl must have shape {mean.shape[1:]}, one number per latent; got {kl.shape}")
     order = np.argsort(-kl, kind="stable")
     end = prior_span(run, deviations)
     low, high = (-end, end) if span == "prior" else np.quantile(mean, [0.01, 0.99], axis=0)[:, order]
@@ -138,7 +144,8 @@ def _save_rows(traversal: Traversal, path: str | os.PathLike[str]) -> None:
         alive = bool(traversal.informative[row])
         for axis, image in zip(line, traversal.images[row]):
             _show(axis, image, 1.0 if alive else 0.25)
-        label = f"latent {traversal.order[row]}\nKL {traversal.kl[row]:.2f}"
+        label = f"latent {traversal.order[row]}\nKL {abs(traversal.kl[row]):.2f}"
+        label += f"\n{traversal.names[row]}" if traversal.names else ""
         colour = "black" if alive else "#999999"
         line[0].text(-0.15, 0.5, label, transform=line[0].transAxes, ha="right", va="center", fontsize=8, color=colour)
     for axis, value in zip(axes[0], traversal.values[0]):
@@ -148,15 +155,41 @@ def _save_rows(traversal: Traversal, path: str | os.PathLike[str]) -> None:
 
 
 def _save_gif(traversal: Traversal, path: str | os.PathLike[str]) -> None:
-    """There and back again: the latents side by side, the uninformative ones dimmed."""
-    from PIL import Image
+    """There and back again: the latents side by side under their names, inactive ones dimmed; a bar shows the value."""
+    from PIL import Image, ImageDraw, ImageFont
 
-    dim = np.where(traversal.informative, 1.0, 0.3)[:, None, None, None, None]
-    strips = np.concatenate(list(traversal.images * dim), axis=-1)  # (steps, c, h, L w)
-    enlarge = max(1, 64 // traversal.images.shape[-1])
+    latents, steps, c, h, w = traversal.images.shape
+    enlarge = max(1, 96 // w)
+    wide, tall = enlarge * w, enlarge * h
+    font = ImageFont.load_default(size=12)
+    titles = [f"latent {latent}" for latent in traversal.order]
+    texts = list(zip(titles, traversal.names or [""] * latents))
+    columns = min(latents, 5)
+    gap, head, bar = 10, 34 if traversal.names else 20, 8
+    cell = max(wide, 96) + gap, head + tall + bar + gap
+    size = (columns * cell[0] + gap, -(-latents // columns) * cell[1] + gap)
     frames = []
-    for strip in np.concatenate([strips, strips[-2:0:-1]]):
-        pixels = np.round(255 * strip[:3]).clip(0, 255).astype(np.uint8).repeat(enlarge, axis=1).repeat(enlarge, axis=2)
-        frames.append(Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)))
+    for step in [*range(steps), *range(steps - 2, 0, -1)]:
+        frame = Image.new("RGB" if c == 3 else "L", size, "white")
+        pen = ImageDraw.Draw(frame)
+        for i, (image, words, alive) in enumerate(zip(traversal.images[:, step], texts, traversal.informative)):
+            x, y = gap + i % columns * cell[0], gap + i // columns * cell[1]
+            ink = "black" if alive else "#999999"
+            for line, word in enumerate(words):
+                pen.text((x, y + 15 * line), _fitting(word, font, cell[0] - 4), fill=ink, font=font)
+            shown = image[:3] if alive else 0.8 + 0.2 * (image[:3] - 0.5)
+            pixels = np.round(255 * shown).clip(0, 255).astype(np.uint8).repeat(enlarge, axis=1).repeat(enlarge, axis=2)
+            frame.paste(Image.fromarray(pixels[0] if c != 3 else pixels.transpose(1, 2, 0)), (x, y + head))
+            at = x + round((wide - 7) * step / (steps - 1))
+            pen.line((x, y + head + tall + 5, x + wide - 1, y + head + tall + 5), fill="#cccccc")
+            pen.rectangle((at, y + head + tall + 2, at + 6, y + head + tall + 8), fill=ink)
+        frames.append(frame)
     with atomic(path) as part:
         frames[0].save(part, format="GIF", save_all=True, append_images=frames[1:], duration=100, loop=0)
+
+
+def _fitting(word: str, font: Any, room: float) -> str:
+    """The word, or as much of it as there is room for."""
+    while len(word) > 1 and font.getlength(word) > room:
+        word = f"{word[:-2]}…"
+    return word

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 import karenina
 from karenina._files import atomic, checksum, save_array
+from karenina._notebook import facts
+from karenina._words import hint
 from karenina.models import fast
 from karenina.models.networks import Autoencoder, Shape
 from karenina.models.objectives import DECODERS, kl_per_latent
+from karenina.models.own import SEEN, Made, OwnNetworks, is_own, own_networks
+from karenina.numerics.arrays import as_array
 from karenina.training.checkpoint import FORMAT, BadFile, check_format, load_weights, read_tensors, write_tensors
 from karenina.training.config import Config, shown
 from karenina.training.loop import to_tensor
@@ -42,6 +47,7 @@ class Run:
     trace : (30, 200, units) float16, or None without `trace=True` in training
     path : the directory, or None
     status : "finished"
+    module : the network, a torch module
 
     Examples
     --------
@@ -72,6 +78,22 @@ class Run:
         c = self.config
         parameters = "".join(f", {name} {value}" for name, value in c.parameters.items())
         return f"<run: {c.method}{parameters} on {c.data}, seed {c.seed}, {c.steps} steps, {c.latents} latents>"
+
+    def _repr_html_(self) -> str:
+        c = self.config
+        strengths = ", ".join(f"{name} {value}" for name, value in c.parameters.items())
+        known: dict[str, object] = {"method": f"{c.method} ({strengths})" if strengths else c.method, "data": c.data}
+        known |= {"latents": c.latents, "network": c.network, "steps": f"{c.steps:,}", "seed": c.seed}
+        last = self.history.iloc[-1] if len(self.history) else {}
+        known |= {name: float(last[name]) for name in ("loss", "reconstruction", "kl") if name in last}
+        return facts("run", known | {"directory": self.path or "-"})
+
+    @property
+    def module(self) -> Autoencoder:
+        """The network, a torch module: `module.encode(x)` gives mean and log-variance, `module.decode(z)` logits (or
+        means, with a Gaussian likelihood), as tensors; `module.features`, `module.head` and `module.decoder` its parts.
+        """
+        return self._network
 
     @property
     def latents(self) -> int:
@@ -107,7 +129,7 @@ class Run:
     def decode(self, codes: ArrayLike) -> NDArray[np.float32]:
         """Images (n, c, h, w) in [0, 1] for codes (n, latents)."""
         fast.keep_memory()
-        z = np.asarray(codes, dtype=np.float32)
+        z = as_array(codes).astype(np.float32, copy=False)
         if z.ndim != 2 or z.shape[1] != self.latents:
             raise ValueError(f"codes have shape {z.shape}, expected (n, {self.latents})")
         if not np.isfinite(z).all():
@@ -159,7 +181,7 @@ class Run:
 
 def check_images(images: ArrayLike, shape: Shape) -> NDArray[Any]:
     """Images (n, c, h, w) as uint8 or float32, or a ValueError that says what is wrong with them."""
-    array = np.asarray(images)
+    array = as_array(images)
     if array.shape[1:] != shape or array.ndim != 4:
         raise ValueError(f"images have shape {array.shape}, expected (n, {', '.join(map(str, shape))})")
     if len(array) == 0:
@@ -200,12 +222,18 @@ def trained_shapes(config: Config, method: Method) -> list[list[tuple[int, ...]]
     return [list(shapes(make).values()) for make in makes]
 
 
-def open(path: str | os.PathLike[str]) -> Run:
+def open(
+    path: str | os.PathLike[str], *, encoder: Made | None = None, decoder: Made | None = None, device: str | None = None
+) -> Run:
     """The finished run in a directory. All files are checked, and none of their content is executed.
 
     Parameters
     ----------
     path : directory of the run
+    encoder, decoder : torch modules, or functions that make them, optional
+        For a run that was trained with networks of your own: the same layers, whose weights are read from the run. The
+        process that trained it remembers them.
+    device : where to keep it, by default the environment variable KARENINA_DEVICE, or the CPU
 
     Examples
     --------
@@ -220,7 +248,7 @@ def open(path: str | os.PathLike[str]) -> Run:
         reason = f": {about['reason']}" if about.get("reason") else "; train it with the same call to resume"
         raise ValueError(f"the run in {path} is {about['status']}{reason}")
     config = about["config"]
-    method = of_run(config.method)
+    method = _with_own(path, config, of_run(config.method), own_networks(encoder, decoder))
     tensors, _ = read_tensors(path / "model.safetensors")
     if shapes(lambda: make_network(config, method)) != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
         raise BadFile(f"{path / 'model.safetensors'} does not hold the network that {path / 'run.json'} describes")
@@ -229,7 +257,41 @@ def open(path: str | os.PathLike[str]) -> Run:
     with torch.random.fork_rng(devices=[]):
         network = make_network(config, method)
     load_weights(network, tensors, path / "model.safetensors")
-    return Run(config, network, path=path)
+    return Run(config, network.to(pick_device(device or os.environ.get("KARENINA_DEVICE") or "cpu")), path=path)
+
+
+def _with_own(path: Path, config: Config, method: Method, given: OwnNetworks | None) -> Method:
+    """The method with the networks of the user's that the run was trained with, if it was."""
+    if not is_own(config.network):
+        if given is not None:
+            raise ValueError(f"the run in {path} has the network {config.network}, none of your own")
+        return method
+    own = given or SEEN.get(config.network)
+    if own is None:
+        raise ValueError(
+            f"the run in {path} has networks of your own, which are not stored: open it in Python by "
+            "karenina.open(path, encoder=..., decoder=...) with modules of the same layers"
+        )
+    if own.measure(config.image_shape)[0] != config.network:
+        raise ValueError(f"encoder and decoder do not have the layers that the run in {path} was trained with")
+    return replace(method, network=own)
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of this name, tried out: torch names many that a machine does not have."""
+    if name == "auto":
+        name = os.environ.get("KARENINA_DEVICE") or "auto"
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    if str(name).split(":")[0] not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"no device {shown(name)}; {hint(name, ('auto', 'cpu', 'cuda', 'mps'))}")
+    try:
+        device = torch.device(name)
+        torch.Generator(device)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was compiled for CUDA
+        raise ValueError(f"no device {shown(name)} on this machine: {str(error).splitlines()[0]}") from None
+    return device
 
 
 def read_about(path: Path) -> dict[str, Any]:

@@ -16,11 +16,14 @@ import torch
 from numpy.typing import NDArray
 
 from karenina._files import leftovers, sweep
+from karenina._notebook import bar, in_notebook
 from karenina.data import DataSet, TableDataSet, load
 from karenina.models import fast
 from karenina.models.objectives import Objective
+from karenina.models.own import Made, OwnNetworks, own_networks
+from karenina.numerics.arrays import as_array
 from karenina.training.checkpoint import BadFile, load_checkpoint, save_checkpoint
-from karenina.training.config import Config, make_config, number, shown
+from karenina.training.config import Config, make_config, number
 from karenina.training.learners import Learner, VAELearner, make_learner, network_of
 from karenina.training.loop import Progress, State, TrainingDiverged, fit, to_tensor
 from karenina.training.methods import Method, find
@@ -28,6 +31,7 @@ from karenina.training.run import (
     Run,
     check_images,
     open,
+    pick_device,
     read_about,
     trained_shapes,
     write_about,
@@ -51,7 +55,9 @@ def train(
     batch: int = 64,
     learning_rate: float | str = "auto",
     init: str = "auto",
-    decoder: str = "bernoulli",
+    encoder: Made | None = None,
+    decoder: str | Made = "bernoulli",
+    likelihood: str | None = None,
     reconstruction_weight: float | str = "auto",
     trace: bool = False,
     checkpoint_seconds: float = 60.0,
@@ -81,7 +87,15 @@ def train(
     init : {"auto", "torch", "glorot", "he"}
         Initial weights (see docs/methods.md). "auto" is torch for mlp and linear and he for the others; Locatello
         et al. (2019) used glorot.
-    decoder : {"bernoulli", "gaussian"}
+    encoder, decoder : torch modules, or functions that make them, optional
+        Networks of your own in place of `network` (docs/own_method.md). The encoder takes images (n, c, h, w) in [0, 1]
+        and gives means and log-variances, (n, 2 * latents) or two tensors (n, latents); the decoder takes codes
+        (n, latents) and gives logits, or means, of images. A module is copied and begins with its weights; a function
+        (or class) is called once for each run, seeded. They are not stored: a run needs them to resume and to `open`.
+    decoder : {"bernoulli", "gaussian"}, where it is no network
+        The likelihood of images.
+    likelihood : {"bernoulli", "gaussian"}, optional
+        The same, beside a decoder of your own; by default bernoulli.
     reconstruction_weight : float or "auto"
         Factor of -log p(x|z); "auto" is 64 * 64 / (height * width), which is 1 at the papers' size.
     trace : bool
@@ -95,6 +109,7 @@ def train(
     compile : bool
         Let torch.compile fuse the network's layers. Starting takes a minute and a C++ compiler; no gain on a CPU.
     progress : called with a Progress about 200 times or more
+        In a notebook there is a bar without it.
     **parameters : the method's, such as beta=4
 
     Returns
@@ -110,6 +125,13 @@ def train(
     [1, 2]
     """
     data = as_data(data)
+    described = find(method)[1]
+    own = own_networks(encoder, decoder)
+    if own is not None:
+        network, latents = _own_settings(own, described, data, network, latents)
+        described = replace(described, network=own)
+    elif likelihood not in (None, decoder) and decoder != "bernoulli":
+        raise ValueError(f"likelihood {likelihood!r} and decoder {decoder!r} differ: give one of them")
     settings = {
         "seed": seed,
         "steps": steps,
@@ -118,13 +140,14 @@ def train(
         "batch": batch,
         "learning_rate": learning_rate,
         "init": init,
-        "decoder": decoder,
+        "decoder": likelihood or ("bernoulli" if own else decoder),
         "reconstruction_weight": reconstruction_weight,
         "trace": trace,
         "precision": precision,
     }
     config = make_config(data, method, parameters, settings)
-    described = find(method)[1]
+    if progress is None and in_notebook():
+        progress = _notebook_bar(config)
     if number("checkpoint_seconds", checkpoint_seconds) < 0:
         raise ValueError(f"checkpoint_seconds must not be negative, got {checkpoint_seconds}")
     fast.keep_memory()
@@ -144,6 +167,28 @@ def train(
         done = look_back(path, config)
         sweep(path)
         return done or train_config(data, config, described, where, path, checkpoint_seconds, progress, compile)
+
+
+def _own_settings(own: OwnNetworks, method: Method, data: DataSet, network: str, latents: int) -> tuple[str, int]:
+    """The name of networks of one's own, and their number of latents."""
+    if method.objective is None:
+        raise ValueError("encoder= and decoder= go with a method that has an objective, such as beta_vae")
+    if network != "auto":
+        raise ValueError(f"network {network!r} and networks of your own: give one of them")
+    name, found = own.measure(data.image_shape)
+    if latents not in (10, found):
+        raise ValueError(f"the encoder gives {found} latents, expected latents={latents}")
+    return name, found
+
+
+def _notebook_bar(config: Config) -> Callable[[Progress], None]:
+    show = bar(f"{config.method}, seed {config.seed}")
+
+    def progress(at: Progress) -> None:
+        words = f"step {at.step:,} of {at.steps:,}, loss {at.row['loss']:.2f}, {at.images_per_second:,.0f} images/s"
+        show(at.step / at.steps, words)
+
+    return progress
 
 
 def train_config(
@@ -291,21 +336,6 @@ def alone(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def pick_device(name: str) -> torch.device:
-    """The device of this name, tried out: torch names many that a machine does not have."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    if str(name).split(":")[0] not in ("cpu", "cuda", "mps"):
-        raise ValueError(f"no device {shown(name)}; known: auto, cpu, cuda, mps")
-    try:
-        device = torch.device(name)
-        torch.Generator(device)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was compiled for CUDA
-        raise ValueError(f"no device {shown(name)} on this machine: {str(error).splitlines()[0]}") from None
-    return device
-
-
 def check_memory(config: Config, method: Method) -> None:
     """A ValueError, before anything is written, for a model that this machine cannot possibly train."""
     try:
@@ -346,7 +376,7 @@ def as_data(data: DataSet | str | os.PathLike[str] | NDArray[Any]) -> DataSet:
         return data
     if isinstance(data, str | os.PathLike):
         return load(data)
-    images = np.asarray(data)
+    images = as_array(data)
     if images.ndim != 4:
         raise ValueError(f"expected a data set, its name, or images (n, c, h, w); got an array of shape {images.shape}")
     c, h, w = images.shape[1:]

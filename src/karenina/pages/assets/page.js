@@ -1,91 +1,8 @@
 "use strict";
-// The interactive parts of the page. All text goes in by textContent, so a name cannot become markup.
+// The page: one model opened, every model as a point, two models compared.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const SVG = "http://www.w3.org/2000/svg";
 const $ = (id) => document.getElementById(id);
-const number = (v, digits = 2) => (v === null || v === undefined ? "–" : (Object.is(v, -0) ? 0 : v).toFixed(digits));
-
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "text") node.textContent = value;
-    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
-  }
-  node.append(...children.filter(Boolean));
-  return node;
-}
-
-function draw(tag, attributes = {}, text) {
-  const node = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
-
-// Sliders for latents. models: [{decoder, codes}]; rows: [{label, off, value, reach, latents: [[model, latent, factor], ...]}].
-function liveLatents(canvases, models, rows) {
-  const decode = models.map((model) => makeDecoder(model.decoder));
-  const codes = models.map((model) => model.codes.slice());
-  const inputs = [];
-  let asked = false;
-  const repaint = () => {
-    asked = false;
-    models.forEach((model, i) => paint(canvases[i], decode[i](codes[i]), model.decoder.shape));
-  };
-  const refresh = () => {
-    if (!asked) requestAnimationFrame(repaint);
-    asked = true;
-  };
-  const box = make("div");
-  const rest = make("details", {}, make("summary", { text: "Uninformative latents" }));
-  for (const row of rows) {
-    const output = make("output", { text: number(row.value) });
-    const input = make("input", {
-      type: "range", min: -row.reach, max: row.reach, step: 0.05, value: row.value, "aria-label": row.label,
-      "data-latent": row.latents[0][1],
-      oninput: () => {
-        const value = Number(input.value);
-        output.textContent = number(value);
-        for (const [model, latent, factor] of row.latents) codes[model][latent] = factor * value;
-        refresh();
-      },
-    });
-    inputs.push([input, output, row]);
-    const line = make("label", { class: row.off ? "slider off" : "slider" }, make("span", { text: row.label }), input, output);
-    (row.off ? rest : box).append(line);
-  }
-  if (rest.childElementCount > 1) box.append(rest);
-  const start = (given) => {
-    given.forEach((values, i) => values.forEach((v, j) => (codes[i][j] = v)));
-    for (const [input, output, row] of inputs) {
-      const [model, latent, factor] = row.latents[0];
-      const value = codes[model][latent] / factor;
-      input.value = value;
-      output.textContent = number(value);
-    }
-    refresh();
-  };
-  repaint();
-  return { box, start };
-}
-
-function startButtons(starts, begin) {
-  const buttons = starts.map((codes, i) =>
-    make("button", {
-      type: "button", text: String(i + 1), "aria-pressed": String(i === 0), "aria-label": `Start from image ${i + 1}`,
-      onclick: () => {
-        buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(i === j)));
-        begin(i);
-      },
-    }));
-  return make("div", { class: "starts", role: "group", "aria-label": "Start from an image" },
-    make("span", { class: "soft", text: "start from image" }), ...buttons);
-}
-
-const pictureOf = (picture, alt) =>
-  make("img", { class: "pixels", src: picture.src, width: picture.width, height: picture.height, alt, style: `width:100%;max-width:${Math.max(picture.width, 420)}px;height:auto` });
 
 // One model.
 
@@ -93,16 +10,21 @@ function openModel(i, focus = true) {
   const run = DATA.models.run[i], details = DATA.details[run], panel = $("model");
   panel.replaceChildren();
   panel.dataset.run = run;
+  const address = `#run=${encodeURIComponent(run)}`;
   const title = make("h3", { text: DATA.models.label[i], tabindex: -1 });
   panel.append(title);
   const at = DATA.order.indexOf(i);
   const step = (by) => openModel(DATA.order[(at + by + DATA.order.length) % DATA.order.length], false);
   if (DATA.order.length > 1) {
+    if (focus && location.hash !== address) history.replaceState(null, "", address);
     panel.append(make("div", { class: "bar" },
       make("button", { type: "button", text: "← better", onclick: () => step(-1), disabled: at === 0 }),
       make("button", { type: "button", text: "worse →", onclick: () => step(1), disabled: at === DATA.order.length - 1 }),
-      make("span", { class: "soft", text: `number ${at + 1} of ${DATA.order.length}${DATA.ranked ? " by UDR" : ""}` })));
+      make("span", { class: "soft", text: `number ${at + 1} of ${DATA.order.length}${DATA.ranked ? " by UDR" : ""}` }),
+      make("a", { href: address, class: "own", text: "link to this model" })));
   }
+  const live = details ? details.kl.filter((v) => v > details.threshold).length : DATA.models.informative[i];
+  panel.append(make("p", { class: "soft", text: `${live} of ${DATA.models.latents[i]} latents ${live === 1 ? "is" : "are"} active.` }));
   if (details) {
     panel.append(...liveOf(details));
     panel.append(make("h3", { text: "Traversals" }), traversal(details));
@@ -110,23 +32,28 @@ function openModel(i, focus = true) {
       panel.append(make("h3", { text: "Images and reconstructions" }), pictureOf(details.reconstructions, "images above, reconstructions below"));
     }
     panel.append(make("h3", { text: "KL from the prior, in nats" }), klBars(details));
-    if (details.importance) {
-      panel.append(make("h3", { text: "What latents tell of factors" }), hinton(details.importance, details.order),
-        make("p", { class: "soft", text: "The area of a square is mutual information over the factor's entropy." }));
-    }
+    if (details.importance && live) panel.append(make("h3", { text: "What latents tell of factors" }), hinton(details));
   } else {
     panel.append(make("p", { class: "soft", text: `Scores only: the page has room for the pictures of ${Object.keys(DATA.details).length} of ${DATA.models.run.length} models. "karenina show" makes the page of this one.` }));
   }
-  panel.append(scoreTable(i), factorTable(i) || "", configTable(i, details));
+  panel.append(learning(i), scoreTable(i), factorTable(i) || "", configTable(i, details));
+  panel.querySelectorAll("[data-later]").forEach((box) => chart(box, box.spec));
   document.querySelectorAll("#scatter .open").forEach((node) => node.classList.remove("open"));
   const point = document.querySelector(`#scatter [data-index="${i}"]`);
   if (point) {
     point.classList.add("open");
     point.parentNode.append(point);
   }
+  if (window.markRow) window.markRow(run);
   if (focus) title.focus({ preventScroll: true });
-  if (focus && panel.getBoundingClientRect().top > window.innerHeight * 0.8) panel.scrollIntoView();
+  const top = panel.getBoundingClientRect().top;
+  if (focus && (top > window.innerHeight * 0.8 || top < 0)) panel.scrollIntoView();
 }
+
+// A chart that is drawn when it stands in the page, where its width is known.
+const later = (spec) => Object.assign(make("div", { class: "chart", "data-later": true }), { spec });
+
+const nameOf = (details, latent) => ({ label: `latent ${latent}`, meaning: meaningOf(details.names[latent]), off: details.kl[latent] <= details.threshold });
 
 function liveOf(details) {
   const heading = make("h3", { text: "Live latents" });
@@ -134,43 +61,72 @@ function liveOf(details) {
     return [heading, make("p", { class: "soft", text: `No sliders for this model: ${DATA.live} of ${DATA.models.run.length} models have their decoder in the page, which keeps it below 20 MB. "karenina show" makes a page with this one's, where it fits.` })];
   }
   const canvas = make("canvas", { role: "img", "aria-label": "What the decoder draws for these latents" });
-  const rows = details.order.map((latent) => ({
-    label: `latent ${latent}`, off: details.kl[latent] <= details.threshold,
-    value: details.starts[0][latent], reach: details.reach, latents: [[0, latent, 1]],
-  }));
+  const rows = details.order.map((latent) => ({ ...nameOf(details, latent), value: details.starts[0][latent], reach: details.reach[latent], latents: [[0, latent, 1]] }));
   const live = liveLatents([canvas], [{ decoder: details.decoder, codes: details.starts[0] }], rows);
   const buttons = startButtons(details.starts, (i) => live.start([details.starts[i]]));
-  return [heading, make("div", { class: "live" }, make("div", {}, canvas, buttons), live.box)];
+  const labelled = Boolean(details.importance);
+  const guess = rows.some((row) => row.meaning) ? make("p", { class: "soft", text: labelled ? "In italics: the factor of which a latent tells most, and the share of its entropy." : "In italics: a guess from what a latent does to the picture." }) : "";
+  return [heading, make("div", { class: "live" }, make("div", {}, canvas, buttons), make("div", {}, live.box, guess))];
 }
 
 function traversal(details) {
-  const labels = make("ul");
-  for (const latent of details.order) labels.append(make("li", { text: `latent ${latent}` }));
-  const image = pictureOf(details.traversal, `one row per latent, from -${details.span} to ${details.span}, uninformative ones faded`);
-  image.style.maxWidth = "none";
-  return make("div", { class: "rows" }, labels, image);
+  const rows = details.order.map((latent) => nameOf(details, latent)).map(({ label, meaning, off }) => ({ text: [label, meaning].filter(Boolean).join(": "), off }));
+  return labelledRows(details.traversal, rows, `one row per latent, from -${details.span} to ${details.span}, inactive ones faded`);
 }
 
 function klBars(details) {
   const box = make("div", { class: "kl" }), most = Math.max(...details.kl, 1e-9);
   for (const latent of details.order) {
-    const value = details.kl[latent], bar = make("i", { class: value <= details.threshold ? "off" : null });
+    const value = details.kl[latent], off = value <= details.threshold ? "off" : null, bar = make("i", { class: off });
     bar.style.width = `${(100 * Math.max(value, 0)) / most}%`;
-    box.append(make("span", { text: `latent ${latent}` }), bar, make("span", { text: number(value) }));
+    box.append(make("span", { text: `latent ${latent}`, class: off }), bar, make("span", { text: number(value), class: off }));
   }
+  return make("div", {}, box, make("p", { class: "soft", text: `Grey: inactive, at most ${details.threshold} nats.` }));
+}
+
+function hinton({ importance, order, kl, threshold }) {
+  const off = order.flatMap((latent, j) => (kl[latent] <= threshold ? [j] : []));
+  const values = importance.matrix.map((row) => order.map((latent) => row[latent]));
+  const panel = { rows: importance.factors, columns: order.map(String), column_label: "latent", values, limits: [0, Math.max(...values.flat(), 1e-9)], off, squares: true };
+  return later({ kind: "heat", panels: [panel], value: "mutual information over the factor's entropy", note: "The area of a square is mutual information over the factor's entropy. Grey: inactive latents, whose codes are too small to carry anything." });
+}
+
+// The learning curve of a model, on faint ones of all that have this term.
+function learning(i) {
+  const { terms, steps, grid, values } = DATA.curves, own = terms.filter((term) => grid[i] !== null && values[term][i]);
+  const box = make("div", { id: "curves" }, make("h3", { text: "Learning curve" }));
+  if (!own.length) {
+    box.append(make("p", { class: "soft", text: "This model has no history of its training." }));
+    return box;
+  }
+  const select = make("select", { id: "term", "aria-label": "What the learning curve shows" }, ...own.map((term) => make("option", { value: term, text: term })));
+  const place = make("div");
+  const specOf = (term) => {
+    const others = DATA.models.run.map((_, j) => j).filter((j) => j !== i && grid[j] !== null && values[term][j] && DATA.models.data[j] === DATA.models.data[i]);
+    const faint = others.map((j) => [steps[grid[j]], values[term][j]]);
+    const panel = { title: "", x_label: "step", y_label: term, series: [{ name: term, colour: 0, x: steps[grid[i]], y: values[term][i] }], faint, y_range: spread(values[term][i], faint) };
+    return { kind: "lines", panels: [panel], note: faint.length ? `Thick: this model. Faint: the other ${faint.length} model${faint.length === 1 ? "" : "s"} of its data set.` : "" };
+  };
+  // A redrawn chart needs a box of its own: the old one watches its width.
+  const refresh = (now) => {
+    const fresh = later(specOf(select.value));
+    place.replaceChildren(fresh);
+    if (now) chart(fresh, fresh.spec);
+  };
+  select.addEventListener("change", () => refresh(true));
+  refresh(false);
+  box.append(make("div", { class: "bar" }, select), place);
   return box;
 }
 
-function hinton(importance, order) {
-  const most = Math.max(...importance.matrix.flat(), 1e-9);
-  const head = make("tr", {}, make("th", { text: "" }), ...order.map((latent) => make("th", { text: latent, scope: "col" })));
-  const body = importance.factors.map((factor, f) =>
-    make("tr", {}, make("th", { text: factor, class: "left", scope: "row" }), ...order.map((latent) => {
-      const value = importance.matrix[f][latent], square = make("i"), side = 1.6 * Math.sqrt(Math.max(value, 0) / most);
-      square.style.width = square.style.height = `${side.toFixed(2)}rem`;
-      return make("td", { title: `${factor}, latent ${latent}: ${number(value)}`, "aria-label": number(value) }, square);
-    })));
-  return make("div", { class: "scroll" }, make("table", { class: "hinton" }, head, ...body));
+// From the least to the highest value, without the first steps of training, which would flatten all that follows.
+function spread(own, faint) {
+  const late = [own, ...faint.map(([, ys]) => ys)].flatMap((ys) => ys.slice(ys.length > 8 ? Math.ceil(ys.length / 20) : 0)).filter((v) => v !== null);
+  if (!late.length) return undefined;
+  let low = Infinity, high = -Infinity;
+  for (const v of late) { low = Math.min(low, v); high = Math.max(high, v); }
+  const pad = 0.05 * (high - low) || 0.5;
+  return [low - pad, high + pad];
 }
 
 function folded(summary, table) {
@@ -201,7 +157,7 @@ function factorTable(i) {
 }
 
 function configTable(i, details) {
-  const models = DATA.models, shown = { run: models.run[i], data: models.data[i], method: models.method[i], seed: models.seed[i], latents: models.latents[i], "informative latents": models.informative[i], ...(details ? details.config : {}) };
+  const models = DATA.models, shown = { run: models.run[i], data: models.data[i], method: models.method[i], seed: models.seed[i], latents: models.latents[i], "active latents": models.informative[i], ...(details ? details.config : {}) };
   const table = make("table");
   for (const [name, value] of Object.entries(shown)) table.append(make("tr", {}, make("th", { text: name, class: "left", scope: "row" }), make("td", { text: String(value), class: "left" })));
   return folded("Configuration", table);
@@ -225,17 +181,9 @@ function ramp(t) {
   return `rgb(${RAMP[at].map((v, c) => Math.round(v + part * (RAMP[at + 1][c] - v))).join(",")})`;
 }
 
-function ticks(low, high, count) {
-  const raw = (high - low) / count, base = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((m) => m * base).find((s) => s >= raw);
-  const found = [];
-  for (let v = Math.ceil(low / step) * step; v <= high + step * 1e-6; v += step) found.push(Math.abs(v) < step * 1e-6 ? 0 : v);
-  return { found, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
-}
-
 function setUpScatter() {
   const svg = $("scatter"), models = DATA.models, count = models.run.length;
-  const methods = [...new Set(models.method)];
+  const methods = [...new Set(models.method)], picks = new Set(DATA.picks);
   const columns = DATA.scores.map((score) => score.name);
   for (const id of ["x", "y"]) {
     for (const [label, supervised] of [["without labels", false], ["with labels", true]]) {
@@ -245,7 +193,7 @@ function setUpScatter() {
     }
     $(id).value = Math.max(0, columns.indexOf(DATA.axes[id]));
   }
-  const colourings = [["method", "method"], ["strength", "strength"], ["informative", "informative latents"]];
+  const colourings = [["method", "method"], ["strength", "strength"], ["informative", "active latents"]];
   if (new Set(models.data).size > 1) colourings.push(["data", "data set"]);
   for (const [value, text] of colourings) $("colour").append(make("option", { value, text }));
   $("colour").value = methods.length > 1 ? "method" : "strength";
@@ -256,7 +204,7 @@ function setUpScatter() {
   const informative = models.informative;
   const category = (by) => (by === "data" ? models.data : models.method);
 
-  function colourOf(i, by) {
+  function shade(i, by) {
     if (by === "strength") {
       const all = places[methods.indexOf(models.method[i])];
       return known(models.strength[i]) ? ramp(all.length > 1 ? all.indexOf(models.strength[i]) / (all.length - 1) : 0.5) : "var(--c7)";
@@ -276,7 +224,7 @@ function setUpScatter() {
     if (by === "strength") {
       methods.forEach((method, m) => places[m].forEach((v, k) => entries.push([ramp(places[m].length > 1 ? k / (places[m].length - 1) : 0.5), m, `${method} ${models.parameter[models.method.indexOf(method)]}=${v}`])));
     } else if (by === "informative") {
-      [...new Set(informative.filter(known))].sort((a, b) => a - b).forEach((v) => entries.push([ramp(Math.min(1, v / Math.max(...informative, 1))), 0, `${v} informative`]));
+      [...new Set(informative.filter(known))].sort((a, b) => a - b).forEach((v) => entries.push([ramp(Math.min(1, v / Math.max(...informative, 1))), 0, `${v} active`]));
     } else {
       const all = [...new Set(category(by))];
       all.forEach((name, k) => entries.push([`var(--c${k % 8})`, by === "method" ? k : 0, name]));
@@ -285,7 +233,8 @@ function setUpScatter() {
     if (DATA.picks.length) box.append(make("span", { text: "dashed ring: a pick" }));
   }
 
-  const W = 560, H = 420, left = 62, bottom = 52, top = 12, right = 14;
+  let W = 560;
+  const H = 400, left = 62, bottom = 52, top = 12, right = 14;
   const radius = count > 1500 ? 2.6 : count > 300 ? 3.8 : 6.5;
   const points = [];
   let placed = [];
@@ -302,10 +251,12 @@ function setUpScatter() {
     };
     const [x0, x1] = range(xs), [y0, y1] = range(ys);
     const px = (v) => left + ((v - x0) / (x1 - x0)) * (W - left - right), py = (v) => H - bottom - ((v - y0) / (y1 - y0)) * (H - top - bottom);
+    W = Math.max(280, Math.floor(svg.parentNode.clientWidth - 36));
+    svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
     svg.replaceChildren();
     const xt = ticks(x0, x1, 5), yt = ticks(y0, y1, 5);
-    for (const v of xt.found) svg.append(draw("line", { class: "grid", x1: px(v), x2: px(v), y1: top, y2: H - bottom }), draw("text", { x: px(v), y: H - bottom + 18, "text-anchor": "middle" }, v.toFixed(xt.digits)));
-    for (const v of yt.found) svg.append(draw("line", { class: "grid", x1: left, x2: W - right, y1: py(v), y2: py(v) }), draw("text", { x: left - 8, y: py(v) + 4, "text-anchor": "end" }, v.toFixed(yt.digits)));
+    for (const v of xt.found) svg.append(draw("line", { class: "grid", x1: px(v), x2: px(v), y1: top, y2: H - bottom }), draw("text", { x: px(v), y: H - bottom + 18, "text-anchor": "middle" }, number(v, xt.digits)));
+    for (const v of yt.found) svg.append(draw("line", { class: "grid", x1: left, x2: W - right, y1: py(v), y2: py(v) }), draw("text", { x: left - 8, y: py(v) + 4, "text-anchor": "end" }, number(v, yt.digits)));
     svg.append(draw("text", { class: "title", x: (left + W - right) / 2, y: H - 10, "text-anchor": "middle" }, columns[$("x").value]));
     svg.append(draw("text", { class: "title", transform: `translate(15 ${(top + H - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, columns[$("y").value]));
     const group = draw("g");
@@ -316,14 +267,14 @@ function setUpScatter() {
       const x = px(xs[i]), y = py(ys[i]);
       const point = draw("path", {
         class: models.run[i] === opened ? "point open" : "point", d: SHAPES[methods.indexOf(models.method[i]) % SHAPES.length](radius),
-        transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, style: `fill:${colourOf(i, by)}`, "data-index": i, tabindex: -1, role: "button", "aria-label": models.label[i],
+        transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, style: `fill:${shade(i, by)}`, "data-index": i, tabindex: -1, role: "button", "aria-label": models.label[i],
       });
       group.append(point);
       points.push(point);
       placed.push([x, y, i]);
     }
     svg.append(group);
-    for (const [x, y, i] of placed) if (DATA.picks.includes(models.run[i])) svg.append(draw("circle", { class: "pick", cx: x, cy: y, r: radius + 5 }));
+    for (const [x, y, i] of placed) if (picks.has(models.run[i])) svg.append(draw("circle", { class: "pick", cx: x, cy: y, r: radius + 5 }));
     const order = [...placed.keys()].sort((a, b) => placed[a][0] - placed[b][0] || placed[a][1] - placed[b][1]);
     svg.order = order.map((k) => points[k]);
     if (svg.order.length) (svg.order.find((point) => point.classList.contains("open")) || svg.order[0]).setAttribute("tabindex", 0);
@@ -334,7 +285,10 @@ function setUpScatter() {
 
   function hint(i) {
     const name = (id) => `${columns[$(id).value]} ${number(DATA.scores[$(id).value].values[i], 3)}`;
+    if (i === null) hideTip();
     $("hint").textContent = i === null ? "Hover or use the arrow keys to name a model; click or press Enter to open it." : `${models.label[i]}: ${name("x")}, ${name("y")}`;
+    const place = placed.find(([, , j]) => j === i);
+    if (place) showTip(svg, { x: place[0], y: place[1], text: $("hint").textContent });
   }
 
   function nearest(event) {
@@ -361,6 +315,7 @@ function setUpScatter() {
     const i = nearest(event);
     if (i !== null) openModel(i);
   });
+  svg.addEventListener("focusout", () => hint(null));
   svg.addEventListener("focusin", (event) => event.target.dataset.index && hint(Number(event.target.dataset.index)));
   svg.addEventListener("keydown", (event) => {
     const at = svg.order.indexOf(event.target), by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
@@ -379,6 +334,12 @@ function setUpScatter() {
   for (const id of ["x", "y", "colour"]) $(id).addEventListener("change", redraw);
   hint(null);
   redraw();
+  let width = svg.parentNode.clientWidth;
+  new ResizeObserver(() => {
+    if (svg.parentNode.clientWidth === width) return;
+    width = svg.parentNode.clientWidth;
+    redraw();
+  }).observe(svg.parentNode);
 }
 
 // Two models whose latents are matched.
@@ -388,7 +349,7 @@ function setUpComparison() {
   const box = $("comparison");
   if (a.decoder && b.decoder) {
     const canvases = [a, b].map((model) => make("canvas", { role: "img", "aria-label": `What ${model.label} draws` }));
-    const lines = rows.map((row) => ({ label: `${row.a} ↔ ${row.sign < 0 ? "−" : ""}${row.b}`, off: row.off, value: starts[0][0][row.a], reach: a.reach, latents: [[0, row.a, 1], [1, row.b, row.sign * b.span / a.span]] }));
+    const lines = rows.map((row) => ({ label: `${row.a} ↔ ${row.sign < 0 ? "−" : ""}${row.b}`, off: row.off, value: starts[0][0][row.a], reach: a.reach[row.a], latents: [[0, row.a, 1], [1, row.b, row.sign * b.span / a.span]] }));
     const live = liveLatents(canvases, [{ decoder: a.decoder, codes: starts[0][0] }, { decoder: b.decoder, codes: starts[0][1] }], lines);
     const buttons = startButtons(starts, (i) => live.start(starts[i]));
     const pair = make("div", { class: "two" }, ...[a, b].map((model, i) => make("div", {}, make("p", { class: "meta", text: model.label }), canvases[i])));
@@ -398,14 +359,41 @@ function setUpComparison() {
   }
 }
 
-if (DATA.models) {
-  if ($("scatter")) setUpScatter();
-  const start = DATA.models.run.indexOf(DATA.best);
-  if (start >= 0) openModel(start, false);
-  document.querySelectorAll("[data-open]").forEach((button) => button.addEventListener("click", () => {
-    openModel(DATA.models.run.indexOf(button.dataset.open));
-    $("model").scrollIntoView();
-  }));
+// "#run=NAME" is the address of a model.
+function modelOfAddress() {
+  const found = /^#run=(.+)$/.exec(location.hash);
+  return found ? DATA.models.run.indexOf(decodeURIComponent(found[1])) : -1;
 }
+
+function watchSections() {
+  const links = new Map([...document.querySelectorAll(".toc a")].map((link) => [link.hash.slice(1), link]));
+  const seen = new Set();
+  const observer = new IntersectionObserver((entries) => {
+    for (const entry of entries) (entry.isIntersecting ? seen.add(entry.target.id) : seen.delete(entry.target.id));
+    const first = [...links.keys()].find((id) => seen.has(id));
+    if (!first) return;
+    links.forEach((link, id) => (id === first ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+  }, { rootMargin: "-10% 0px -60% 0px" });
+  links.forEach((_, id) => $(id) && observer.observe($(id)));
+}
+
+if (DATA.models) {
+  if ($("table")) setUpTable($("table"), openModel);
+  if ($("scatter")) setUpScatter();
+  const asked = modelOfAddress(), start = asked >= 0 ? asked : DATA.models.run.indexOf(DATA.best);
+  if (start >= 0) openModel(start, false);
+  if (asked >= 0) $("model").scrollIntoView();
+  window.addEventListener("hashchange", () => {
+    const i = modelOfAddress();
+    if (i < 0) return;
+    if ($("model").dataset.run !== DATA.models.run[i]) openModel(i, false);
+    $("model").scrollIntoView();
+  });
+}
+if (DATA.charts) setUpCharts();
 if (DATA.compare) setUpComparison();
-window.addEventListener("beforeprint", () => document.querySelectorAll("#model details").forEach((node) => (node.open = true)));
+watchSections();
+window.addEventListener("beforeprint", () => {
+  document.querySelectorAll("#model details, details.figure").forEach((node) => (node.open = true));
+  hideTip();
+});

@@ -32,7 +32,8 @@ from karenina.studies.analyses import (
     unsupervised,
     variance_explained,
 )
-from karenina.studies.analyses.shared import correlation_map, correlations_caption, growth_caption, growth_curves
+from karenina.studies.analyses.charts import Chart, draw, save
+from karenina.studies.analyses.shared import correlation_chart, correlations_caption, growth_caption, growth_chart
 from karenina.studies.execution.folder import Folder
 from karenina.studies.results.table import NotEnough, read_parquet, results
 
@@ -41,55 +42,59 @@ from karenina.studies.results.table import NotEnough, read_parquet, results
 class Analysis:
     """title: a question or a heading. compute: the results (and the study's table `extra`) -> a tidy table.
 
-    figure: (that table, the scores to draw or None) -> a figure. caption: (that table, scores by importance) -> what
+    chart: (that table, the scores to draw or None) -> a chart. caption: (that table, scores by importance) -> what
     it shows, in words.
     """
 
     title: str
     compute: Callable[..., pd.DataFrame]
-    figure: Callable[[pd.DataFrame, Sequence[str] | None], Figure]
+    chart: Callable[[pd.DataFrame, Sequence[str] | None], Chart]
     caption: Callable[[pd.DataFrame, Sequence[str]], str] = correlations_caption
     extra: str = ""
 
+    def figure(self, frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+        """The chart for print."""
+        return draw(self.chart(frame, scores))
+
 
 ANALYSES: dict[str, Analysis] = {
-    "agreement": Analysis("Do the metrics agree?", agreement.compute, correlation_map, agreement.caption),
+    "agreement": Analysis("Do the metrics agree?", agreement.compute, correlation_chart, agreement.caption),
     "agreement_kendall": Analysis(
         "Do the metrics agree? (Kendall)",
         partial(agreement.compute, kind="kendall"),
-        correlation_map,
+        correlation_chart,
         agreement.caption,
     ),
-    "by_method": Analysis("Scores by method", by_method.compute, by_method.figure, by_method.caption),
-    "by_strength": Analysis("Scores against strength", by_strength.compute, by_strength.figure, by_strength.caption),
+    "by_method": Analysis("Scores by method", by_method.compute, by_method.chart, by_method.caption),
+    "by_strength": Analysis("Scores against strength", by_strength.compute, by_strength.chart, by_strength.caption),
     "variance_explained": Analysis(
-        "Method, strength or luck?", variance_explained.compute, variance_explained.figure, variance_explained.caption
+        "Method, strength or luck?", variance_explained.compute, variance_explained.chart, variance_explained.caption
     ),
     "total_correlation": Analysis(
-        "Dependence between latents", total_correlation.compute, total_correlation.figure, total_correlation.caption
+        "Dependence between latents", total_correlation.compute, total_correlation.chart, total_correlation.caption
     ),
-    "unsupervised": Analysis("Label-free scores against metrics", unsupervised.compute, correlation_map),
+    "unsupervised": Analysis("Label-free scores against metrics", unsupervised.compute, correlation_chart),
     "selectors": Analysis(
-        "Which label-free score chooses best?", selectors.compute, selectors.figure, selectors.caption
+        "Which label-free score chooses best?", selectors.compute, selectors.chart, selectors.caption
     ),
-    "transfer": Analysis("Do good settings transfer to other data?", transfer.compute, correlation_map),
+    "transfer": Analysis("Do good settings transfer to other data?", transfer.compute, correlation_chart),
     "beats_random": Analysis(
-        "Does choosing beat chance?", beats_random.compute, beats_random.figure, beats_random.caption
+        "Does choosing beat chance?", beats_random.compute, beats_random.chart, beats_random.caption
     ),
     "udr": Analysis(
         "UDR against metrics, by method",
         partial(unsupervised.compute, by=("data", "method"), start=("udr",)),
-        correlation_map,
+        correlation_chart,
     ),
-    "udr_versions": Analysis("Versions of UDR", udr_versions.compute, udr_versions.figure, udr_versions.caption),
+    "udr_versions": Analysis("Versions of UDR", udr_versions.compute, udr_versions.chart, udr_versions.caption),
     "udr_partners": Analysis(
-        "How many partners does UDR need?", udr_partners.compute, growth_curves, growth_caption, extra="pairs"
+        "How many partners does UDR need?", udr_partners.compute, growth_chart, growth_caption, extra="pairs"
     ),
     "dynamics": Analysis(
-        "Training dynamics against metrics", dynamics.compute, growth_curves, growth_caption, extra="dynamics"
+        "Training dynamics against metrics", dynamics.compute, growth_chart, growth_caption, extra="dynamics"
     ),
-    "polarised": Analysis("Latents switched off", polarised.compute, polarised.figure, polarised.caption),
-    "tasks": Analysis("What codes are good for, against scores", tasks.compute, correlation_map),
+    "polarised": Analysis("Latents switched off", polarised.compute, polarised.chart, polarised.caption),
+    "tasks": Analysis("What codes are good for, against scores", tasks.compute, correlation_chart),
 }
 
 
@@ -125,9 +130,8 @@ def analyse(path: str | os.PathLike[str], *, figures: bool = True) -> dict[str, 
         with atomic(out / f"{name}.csv") as part:
             table.to_csv(part, index=False)
         if figures:
-            figure = ANALYSES[name].figure(table, None)
             with atomic(out / f"{name}.png") as part:
-                figure.savefig(part, dpi=120)
+                save(ANALYSES[name].chart(table, None), part)
     return found
 
 

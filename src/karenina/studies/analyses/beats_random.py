@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from karenina._figures import Figure
 from karenina.numerics.resampling import share_bounds
-from karenina.studies.analyses.shared import colour, grid
+from karenina.studies.analyses.charts import Chart, Panel, Series
 from karenina.studies.results.table import need, wide_table
 
 
@@ -53,17 +52,12 @@ def compute(frame: pd.DataFrame, draws: int = 10_000, seed: int = 0) -> pd.DataF
     return pd.DataFrame(lines, columns=["metric", "data", "probability", "low", "high", "draws"])
 
 
-def figure(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     """How often a choice beats a random model."""
-    figure, (ax,) = grid(1, 4, 3)
-    names = [f"{m} metric,\n{d} data" for m, d in zip(frame["metric"], frame["data"])]
-    ax.bar(range(len(frame)), frame["probability"], color=colour(0))
-    ax.vlines(range(len(frame)), frame["low"], frame["high"], color="black")
-    ax.axhline(0.5, color="grey", linewidth=0.8)
-    ax.set_xticks(range(len(frame)), names, fontsize=7)
-    ax.set_ylabel("better than random, or equal")
-    ax.set_ylim(0, 1)
-    return figure
+    names = tuple(f"{m} metric, {d} data" for m, d in zip(frame["metric"], frame["data"]))
+    bars = Series("", range(len(frame)), frame["probability"].tolist(), frame["low"].tolist(), frame["high"].tolist())
+    panel = Panel("", (bars,), "", "better than random, or equal", names, (0.0, 1.0), 0.5)
+    return Chart("bars", (panel,), "share of draws", "Grey line: chance. Whiskers: 95 % interval.")
 
 
 def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:

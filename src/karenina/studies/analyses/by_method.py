@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
-from karenina._figures import Figure
 from karenina.numerics.resampling import median_bounds, quartiles
-from karenina.studies.analyses.shared import colour, groups, join, panels, preferred, short
+from karenina.studies.analyses.charts import Chart, Panel, Series
+from karenina.studies.analyses.shared import groups, join, panels, preferred, short
 from karenina.studies.results.table import wide_table
 
 
@@ -34,21 +33,21 @@ def compute(frame: pd.DataFrame, by: Sequence[str] = ("method",)) -> pd.DataFram
     return lines
 
 
-def figure(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     """Range, quartiles and median of each score, by method and data set."""
     methods, datas = list(dict.fromkeys(frame["method"])), list(dict.fromkeys(frame["data"]))
 
-    def draw(ax: Axes, part: pd.DataFrame) -> None:
+    def panel(title: str, part: pd.DataFrame) -> Panel:
+        series = []
         for d, data in enumerate(datas):
             here = part[part["data"] == data]
-            x = pd.Categorical(here["method"], methods).codes + 0.8 * (d + 0.5) / len(datas) - 0.4
-            ax.vlines(x, here["least"], here["most"], color=colour(d), linewidth=0.8)
-            ax.vlines(x, here["q25"], here["q75"], color=colour(d), linewidth=4, label=short(data))
-            ax.plot(x, here["median"], "o", color="white", markeredgecolor="black", markersize=3)
-        ax.set_xticks(range(len(methods)), methods, rotation=30, ha="right", fontsize=7)
-        ax.set_xlim(-0.6, len(methods) - 0.4)
+            x = pd.Categorical(here["method"], methods).codes.tolist()
+            numbers = (here[name].tolist() for name in ("median", "q25", "q75", "least", "most", "runs"))
+            series.append(Series(short(data), x, *numbers, colour=d))
+        return Panel(title, tuple(series), ticks=tuple(methods))
 
-    return panels(frame, scores, draw)
+    note = "Circle: median; thick: the middle half of the models; thin: all of them."
+    return Chart("boxes", panels(frame, scores, panel), note=note)
 
 
 def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:

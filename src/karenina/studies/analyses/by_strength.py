@@ -2,41 +2,60 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
-from karenina._figures import Figure
 from karenina.studies.analyses import by_method
-from karenina.studies.analyses.shared import colour, groups, join, panels, preferred, strength_ticks
+from karenina.studies.analyses.charts import Chart, Panel, Series
+from karenina.studies.analyses.shared import (
+    groups,
+    join,
+    panels,
+    preferred,
+    short,
+    strength_axis,
+    sweep_of,
+    with_parameter,
+)
 
 
 def compute(frame: pd.DataFrame) -> pd.DataFrame:
     """Quartiles of each score by method and strength, with an interval of the median.
 
     Locatello et al. (2019), figures 4, 14 and 15; Duan et al. (2020), figures 2 and 7.
-    -> data, method, strength, score, runs, least, q25, median, q75, most, low, high
+    -> data, method, strength, score, runs, least, q25, median, q75, most, low, high, parameter (the strength's name)
     """
-    return by_method.compute(frame, ("method", "strength"))
+    return with_parameter(by_method.compute(frame, ("method", "strength")), frame)
 
 
-def figure(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     """Median score against strength, for each method and data set. Strengths are ranked: each method has its own."""
     methods, datas = list(dict.fromkeys(frame["method"])), list(dict.fromkeys(frame["data"]))
-    styles = ("-", "--", ":", "-.", (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)))
 
-    def draw(ax: Axes, part: pd.DataFrame) -> None:
+    def panel(title: str, part: pd.DataFrame) -> Panel:
+        ticks, label = strength_axis(part)
+        series = []
         for (data, method), line in part.groupby(["data", "method"], sort=False):
             line = line.sort_values("strength")
             m, d = methods.index(method), datas.index(data)
-            name = method if d == 0 else None
-            x = np.arange(len(line))
-            ax.plot(x, line["median"], marker=".", color=colour(m), linestyle=styles[d % len(styles)], label=name)
-            if len(datas) == 1:
-                ax.fill_between(x, line["low"], line["high"], color=colour(m), alpha=0.15, linewidth=0)
-        strength_ticks(ax, part)
+            bounds = (line["low"].tolist(), line["high"].tolist()) if len(datas) == 1 else ((), ())
+            series.append(
+                Series(
+                    f"{method}, {short(data)}" if len(datas) > 1 else method,
+                    range(len(line)),
+                    line["median"].tolist(),
+                    *bounds,
+                    count=line["runs"].tolist() if "runs" in line else (),
+                    at=[f"{value:g}" for value in line["strength"]],
+                    colour=m,
+                    dash=d,
+                )
+            )
+        return Panel(title, tuple(series), label, "median", ticks)
 
-    return panels(frame, scores, draw)
+    legend: list[tuple[str, int | None, int | None]] = [(sweep_of(frame, m), i, 0) for i, m in enumerate(methods)]
+    legend += [(short(data), None, d) for d, data in enumerate(datas)] if len(datas) > 1 else []
+    note = "Bands: 95 % interval of the median, where there are models enough." if len(datas) == 1 else ""
+    return Chart("lines", panels(frame, scores, panel), note=note, legend=tuple(legend) if len(legend) > 1 else ())
 
 
 def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:

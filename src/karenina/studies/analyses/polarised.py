@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from karenina._figures import Figure
 from karenina.numerics.resampling import mean_bounds
-from karenina.studies.analyses.shared import MOST_PARTS, colour, grid, short
+from karenina.studies.analyses.charts import Chart, Panel, Series
+from karenina.studies.analyses.shared import MOST_PARTS, short
 from karenina.studies.results.table import need, wide_table
 
 
@@ -31,20 +31,17 @@ def compute(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=names)
 
 
-def figure(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     """Latents switched off, by method and data set."""
     methods, datas = list(dict.fromkeys(frame["method"])), list(dict.fromkeys(frame["data"]))
-    figure, (ax,) = grid(1, 5, 3)
-    width = 0.8 / len(datas)
+    series = []
     for d, data in enumerate(datas):
         here = frame[frame["data"] == data].groupby("method", sort=False).mean(numeric_only=True)
-        x = pd.Categorical(here.index, methods).codes + width * (d + 0.5) - 0.4
-        ax.bar(x, here["off"], width=width, color=colour(d), label=short(data))
-        ax.vlines(x, here["low"], here["high"], color="black", linewidth=0.8)
-    ax.set_xticks(range(len(methods)), methods, rotation=20, ha="right", fontsize=7)
-    ax.set_ylabel("latents switched off")
-    ax.legend(fontsize=6)
-    return figure
+        x = pd.Categorical(here.index, methods).codes.tolist()
+        numbers = (here[name].tolist() for name in ("off", "low", "high"))
+        series.append(Series(short(data), x, *numbers, count=here["runs"].tolist(), colour=d))
+    panel = Panel("", tuple(series), "", "latents switched off", tuple(methods))
+    return Chart("bars", (panel,), "latents switched off", "Whiskers: 95 % interval of the mean.")
 
 
 def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:

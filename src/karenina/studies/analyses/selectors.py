@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from karenina._figures import Figure
 from karenina.numerics.resampling import RESAMPLES, interval
-from karenina.studies.analyses.shared import colour, grid, preferred, short
+from karenina.studies.analyses.charts import Chart, Panel, Series, plain_number
+from karenina.studies.analyses.shared import preferred, short
 from karenina.studies.results.table import need, wide_table
 
 Floats = NDArray[np.float64]
@@ -86,7 +85,7 @@ def _outcomes(selector: Floats, score: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _summary(
-    chosen: float, random: float, oracle: float, *resampled: Floats
+    chosen: Floats, random: Floats, oracle: Floats, *resampled: Floats
 ) -> tuple[float, float, float, float, float, float, float]:
     low, high = interval(_gain(*resampled))
     gain = float(_gain(*np.atleast_1d(chosen, random, oracle))[0])
@@ -100,33 +99,23 @@ def _gain(chosen: Floats, random: Floats, oracle: Floats) -> Floats:
     return gain
 
 
-def figure(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     """Gain of each selector, a panel per data set: among all models, and among seeds."""
     score = preferred(frame, scores or ("mig",))
     part = frame[frame["score"] == score]
-    sets = list(dict.fromkeys(part["data"]))
     selectors = list(dict.fromkeys(part["selector"]))
-    figure, axes = grid(len(sets), 4.6, 0.9 + 0.22 * len(selectors))
-    for ax, data in zip(axes, sets):
-        _draw(ax, part[part["data"] == data], selectors)
-        ax.set_title(f"{short(data)}, by {score}", fontsize=8)
-    if axes:
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7)
-    return figure
-
-
-def _draw(ax: Axes, part: pd.DataFrame, selectors: Sequence[str]) -> None:
-    for shift, (among, lines) in enumerate(part.groupby("among", sort=False)):
-        y = np.array([selectors.index(name) for name in lines["selector"]]) + 0.25 * shift
-        ax.hlines(y, lines["low"], lines["high"], color=colour(shift), linewidth=1)
-        label = "among all models" if among == "all" else "among the seeds of a setting"
-        ax.plot(lines["gain"], y, "o", markersize=3.5, color=colour(shift), label=label)
-    ax.axvline(0, color="grey", linewidth=0.8)
-    ax.axvline(1, color="grey", linewidth=0.8)
-    ax.set_yticks(range(len(selectors)), [short(name) for name in selectors], fontsize=6)
-    ax.set_xlabel("gain: 0 random, 1 the best model", fontsize=7)
-    ax.tick_params(axis="x", labelsize=7)
-    ax.invert_yaxis()
+    words = {"all": "among all models", "seeds": "among the seeds of a setting"}
+    panels = []
+    for data, here in part.groupby("data", sort=False):
+        series = []
+        for i, (among, lines) in enumerate(here.groupby("among", sort=False)):
+            x = [selectors.index(name) for name in lines["selector"]]
+            numbers = (lines[name].tolist() for name in ("gain", "low", "high"))
+            series.append(Series(words[str(among)], x, *numbers, count=lines["models"].tolist(), colour=i))
+        names = tuple(map(short, selectors))
+        panels.append(Panel(f"{short(data)}, by {score}", tuple(series), "", "gain", names, reference=1.0))
+    note = "0 is a random choice, the grey line at 1 the best model. Whiskers: 95 % interval."
+    return Chart("bars", tuple(panels), "gain", note)
 
 
 def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
@@ -138,7 +127,7 @@ def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
             continue
         mean = part.groupby("selector", sort=False)["gain"].mean().sort_values()
         texts.append(
-            f"{words}, {mean.index[-1]} chooses best (gain {mean.iloc[-1]:.2f}) and {mean.index[0]} worst "
-            f"({mean.iloc[0]:.2f})"
+            f"{words}, {mean.index[-1]} chooses best (gain {plain_number(mean.iloc[-1])}) and {mean.index[0]} worst "
+            f"({plain_number(mean.iloc[0])})"
         )
     return f"Judged by {score}, " + "; ".join(texts) + ". A gain of 0 is a random choice, 1 the best model."

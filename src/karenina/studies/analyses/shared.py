@@ -9,71 +9,106 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from karenina._figures import Figure
+from karenina.studies.analyses.charts import Chart, Heat, Panel, Series, colour, draw, plain_number
+
+__all__ = ["colour"]
 
 # More panels than this cannot be read, nor drawn quickly; `scores=` chooses others.
 MOST_SCORES = 12
+WORDS = {"informative_latents": "active_latents"}  # the name in tables of results -> the glossary's word
 MOST_PARTS = 3  # data sets or methods that a caption names
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 
 
-def correlation_map(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
-    """A heat map for each group: correlations of the two columns before "correlation", in hundredths."""
+def correlation_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
+    """A heat map for each group: correlations of the two columns before "correlation"."""
     at = list(frame.columns).index("correlation")
     by, (a, b) = list(frame.columns[: at - 2]), frame.columns[at - 2 : at]
     groups = list(frame.groupby(by, sort=False)) if by else [((), frame)]
-    groups = groups[: 2 * MOST_SCORES]
     symmetric = b == "b"
     first, second = list(dict.fromkeys(frame[a])), list(dict.fromkeys(frame[b]))
     rows = cols = list(dict.fromkeys([*first, *second]))
     if not symmetric:
         rows, cols = first, second
-    figure, axes = grid(len(groups), 1.2 + 0.34 * len(cols), 1.0 + 0.3 * len(rows))
-    for ax, (key, part) in zip(axes, groups):
-        matrix = np.full((len(rows), len(cols)), np.nan)
+    panels = []
+    for key, part in groups[: 2 * MOST_SCORES]:
         i, j = (pd.Categorical(part[name], names).codes for name, names in ((a, rows), (b, cols)))
-        matrix[i, j] = part["correlation"]
-        if symmetric:
-            matrix[j, i] = part["correlation"]
-            np.fill_diagonal(matrix, 1)
-        ax.imshow(matrix, vmin=-1, vmax=1, cmap="RdBu")
-        if matrix.size <= 400:
-            for (y, x), value in np.ndenumerate(matrix):
-                if not np.isnan(value):
-                    ax.text(x, y, f"{100 * value:.0f}", ha="center", va="center", fontsize=6, color=_ink(value))
-        ax.set_xticks(range(len(cols)), [short(name) for name in cols], rotation=90, fontsize=6)
-        ax.set_yticks(range(len(rows)), [short(name) for name in rows], fontsize=6)
-        ax.set_title(title_of(key), fontsize=8)
-    return figure
+        parts = {}
+        for name in ("correlation", "low", "high"):
+            matrix = np.full((len(rows), len(cols)), np.nan)
+            if name in part:
+                matrix[i, j] = part[name]
+                if symmetric:
+                    matrix[j, i] = part[name]
+                    np.fill_diagonal(matrix, 1)
+            parts[name] = matrix
+        names = [tuple(map(short, names)) for names in (rows, cols)]
+        bounds = (parts["low"], parts["high"]) if "low" in part else (None, None)
+        panels.append(Heat(title_of(key), names[0], names[1], parts["correlation"], *bounds))
+    return Chart("heat", tuple(panels), "rank correlation")
 
 
-def growth_curves(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+def correlation_map(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+    """`correlation_chart`, drawn."""
+    return draw(correlation_chart(frame, scores))
+
+
+def growth_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     """Correlation with each metric against the number of partners, or of seeds."""
     number = "partners" if "partners" in frame else "seeds"
     by = [name for name in ("data", "method") if name in frame]
 
-    def draw(ax: Axes, part: pd.DataFrame) -> None:
-        for i, (key, line) in enumerate(part.groupby(by, sort=False)):
-            ax.errorbar(line[number], line["correlation"], line["std"].fillna(0), color=colour(i), label=title_of(key))
-        ax.set_xlabel(number, fontsize=7)
+    def panel(title: str, part: pd.DataFrame) -> Panel:
+        series = [
+            Series(
+                title_of(key),
+                line[number].tolist(),
+                line["correlation"].tolist(),
+                (line["correlation"] - line["std"].fillna(0)).tolist(),
+                (line["correlation"] + line["std"].fillna(0)).tolist(),
+                colour=i,
+            )
+            for i, (key, line) in enumerate(part.groupby(by, sort=False))
+        ]
+        return Panel(title, tuple(series), number, "rank correlation")
 
-    return panels(frame, scores, draw)
+    note = f"Bands: one standard deviation over draws of {number}."
+    return Chart("lines", panels(frame, scores, panel), "rank correlation", note)
 
 
-def panels(frame: pd.DataFrame, scores: Sequence[str] | None, draw: Callable[[Axes, pd.DataFrame], None]) -> Figure:
-    """One panel per score, with the legend of the first."""
+def panels(
+    frame: pd.DataFrame, scores: Sequence[str] | None, panel: Callable[[str, pd.DataFrame], Panel]
+) -> tuple[Panel, ...]:
+    """One panel per score: those of `scores` that the frame has, or the first few."""
     found = list(dict.fromkeys(frame["score"]))
     chosen = [name for name in scores if name in found] if scores is not None else found[:MOST_SCORES]
-    figure, axes = grid(len(chosen), 3.2, 2.4)
-    for ax, name in zip(axes, chosen):
-        draw(ax, frame[frame["score"] == name])
-        ax.set_title("\n".join(map(short, name.split("\n"))), fontsize=8)
-        ax.tick_params(labelsize=7)
-    handles, labels = axes[0].get_legend_handles_labels() if axes else ([], [])
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=7)
-    if len(chosen) < len(found) and scores is None:
-        figure.suptitle(f"{len(chosen)} of {len(found)} scores", fontsize=8)
-    return figure
+    return tuple(panel(", ".join(map(short, name.split("\n"))), frame[frame["score"] == name]) for name in chosen)
+
+
+def strength_axis(part: pd.DataFrame) -> tuple[tuple[str, ...], str]:
+    """Ticks and label for strengths that are drawn by rank: their values where all methods share them, else places."""
+    grids = {tuple(sorted(line["strength"].dropna().unique())) for _, line in part.groupby(["data", "method"])} - {()}
+    if len(grids) == 1:
+        names = set(part["parameter"]) if "parameter" in part else set()
+        return tuple(f"{value:g}" for value in grids.pop()), names.pop() if len(names) == 1 else "strength"
+    most = max(map(len, grids), default=1)
+    return ("least", *[""] * (most - 2), "greatest")[:most], "strength, in order (the legend has the values)"
+
+
+def with_parameter(found: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """A table with a column "method", and the name of each method's swept parameter."""
+    if "parameter" not in frame:
+        return found
+    return found.assign(parameter=found["method"].map(frame.groupby("method")["parameter"].first()).fillna(""))
+
+
+def sweep_of(frame: pd.DataFrame, method: str) -> str:
+    """The method and the strengths it was trained with: "beta_vae (beta 1, 4, 16)"."""
+    here = frame[frame["method"] == method]
+    values = sorted(here["strength"].dropna().unique())
+    if not len(values):
+        return method
+    name = f"{here['parameter'].iloc[0]} " if "parameter" in here else ""
+    return f"{method} ({name}{', '.join(f'{value:g}' for value in values)})"
 
 
 def strength_ticks(ax: Axes, part: pd.DataFrame) -> None:
@@ -86,32 +121,14 @@ def strength_ticks(ax: Axes, part: pd.DataFrame) -> None:
     ax.set_xlabel("strength" if shared else "strength, from least to greatest", fontsize=7)
 
 
-def grid(count: int, width: float, height: float) -> tuple[Figure, list[Any]]:
-    columns = max(1, min(count, int(16 // width) or 1))
-    rows = max(1, -(-count // columns))
-    figure = Figure(figsize=(width * columns, height * rows + 0.4), layout="constrained")
-    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for ax in axes[count:]:
-        ax.remove()
-    return figure, axes[:count]
-
-
 def title_of(key: Any) -> str:
     return ", ".join(map(short, key)) if isinstance(key, tuple) else short(key)
 
 
 def short(name: object, most: int = 32) -> str:
     """The end of a long name: paths of data differ there, and a whole one would leave no room for the panel."""
-    text = str(name)
+    text = WORDS.get(str(name), str(name))
     return text if len(text) <= most else f"…{text[1 - most :]}"
-
-
-def colour(i: int) -> str:
-    return _COLOURS[i % len(_COLOURS)]
-
-
-def _ink(value: float) -> str:
-    return "white" if abs(value) > 0.6 else "black"
 
 
 def preferred(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
@@ -135,8 +152,12 @@ def join(lines: Sequence[tuple[str, str]], frame_groups: int) -> str:
 def with_interval(row: "pd.Series") -> str:
     if np.isnan(row["correlation"]):
         return "undefined"  # too few runs, or a constant score
-    bounds = f" [{row['low']:.2f}, {row['high']:.2f}]" if "low" in row and np.isfinite(row["low"]) else ""
-    return f"{row['correlation']:.2f}{bounds}"
+    bounds = (
+        f" [{plain_number(row['low'])}, {plain_number(row['high'])}]"
+        if "low" in row and np.isfinite(row["low"])
+        else ""
+    )
+    return f"{plain_number(row['correlation'])}{bounds}"
 
 
 def correlations_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
@@ -150,7 +171,8 @@ def correlations_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
             lines.append((name, "no correlation can be computed."))
             continue
         top, least = known.iloc[-1], known.iloc[0]
-        text = f"Correlations of {len(known)} pairs have the median {known['correlation'].median():.2f}. Highest: "
+        median = plain_number(known["correlation"].median())
+        text = f"Correlations of {len(known)} pairs have the median {median}. Highest: "
         text += f"{top[a]} with {top[b]}, {with_interval(top)}. "
         text += f"Lowest: {least[a]} with {least[b]}, {with_interval(least)}." if len(known) > 1 else ""
         if "runs" in part:
@@ -168,7 +190,8 @@ def growth_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
     for name, part in groups(frame[frame["score"] == score], *by):
         ordered = part.sort_values(number)
         first, last = ordered.iloc[0], ordered.iloc[-1]
-        text = f"With {int(first[number])} {number} the rank correlation with {score} is {with_interval(first)}"
+        few = number if first[number] != 1 else number[:-1]
+        text = f"With {int(first[number])} {few} the rank correlation with {score} is {with_interval(first)}"
         if len(ordered) > 1:
             text += f", with {int(last[number])} it is {with_interval(last)}"
         lines.append((name, text + "."))

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
-from karenina._figures import Figure
 from karenina.numerics.resampling import median_bounds
-from karenina.studies.analyses.shared import colour, groups, join, panels, strength_ticks
+from karenina.studies.analyses.charts import Chart, Panel, Series
+from karenina.studies.analyses.shared import groups, join, panels, strength_axis, sweep_of, with_parameter
 from karenina.studies.results.table import need, wide_table
 
 
@@ -17,7 +16,7 @@ def compute(frame: pd.DataFrame) -> pd.DataFrame:
 
     Locatello et al. (2019), section 5.1, figures 1, 8-10 and 24-27. mean_above_sampled: share of runs whose mean codes
     depend on each other more than their sampled codes do (figure 10).
-    -> data, method, strength, score, representation, median, low, high, runs, mean_above_sampled
+    -> data, method, strength, score, representation, median, low, high, runs, mean_above_sampled, parameter
     """
     table = wide_table(frame)
     lines = []
@@ -34,27 +33,30 @@ def compute(frame: pd.DataFrame) -> pd.DataFrame:
                     low, high = median_bounds([values])[0]
                     lines.append((*key, measure, kind, np.median(values), low, high, len(values), above))
     names = ["data", "method", "strength", "score", "representation", "median", "low", "high", "runs"]
-    return pd.DataFrame(lines, columns=[*names, "mean_above_sampled"])
+    return with_parameter(pd.DataFrame(lines, columns=[*names, "mean_above_sampled"]), frame)
 
 
-def figure(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     """Dependence between latents against strength: mean codes solid, sampled codes dashed."""
-    frame = frame.assign(score=frame["score"] + "\n" + frame["data"])
     methods = list(dict.fromkeys(frame["method"]))
+    several = frame["data"].nunique() > 1
+    labelled = frame.assign(score=frame["score"] + ("\n" + frame["data"] if several else ""))
 
-    def draw(ax: Axes, part: pd.DataFrame) -> None:
+    def panel(title: str, part: pd.DataFrame) -> Panel:
+        ticks, label = strength_axis(part)
+        series = []
         for (method, kind), line in part.groupby(["method", "representation"], sort=False):
             line = line.sort_values("strength")
-            style = {"mean": "-", "sampled": "--"}[str(kind)]
-            name = method if kind == "mean" else None
-            ax.plot(
-                np.arange(len(line)), line["median"], style, color=colour(methods.index(method)), marker=".", label=name
-            )
-        ax.set_yscale("symlog", linthresh=0.01)
-        ax.yaxis.set_major_formatter("{x:g}")
-        strength_ticks(ax, part)
+            at = [f"{value:g}" for value in line["strength"]]
+            style = {"colour": methods.index(method), "dash": int(kind == "sampled")}
+            name = f"{method}, {kind} codes"
+            series.append(Series(name, range(len(line)), line["median"].tolist(), at=at, **style))
+        return Panel(title, tuple(series), label, "nats", ticks, symlog=True)
 
-    return panels(frame, None, draw)
+    legend: list[tuple[str, int | None, int | None]] = [(sweep_of(frame, m), i, 0) for i, m in enumerate(methods)]
+    legend += [("mean codes", None, 0), ("sampled codes", None, 1)]
+    note = "Medians over models. The axis is logarithmic beyond 0.01."
+    return Chart("lines", panels(labelled, None, panel), note=note, legend=tuple(legend))
 
 
 def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:

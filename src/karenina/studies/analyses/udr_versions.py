@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from karenina._figures import Figure
 from karenina.numerics.resampling import mean_bounds
 from karenina.studies.analyses import agreement, unsupervised
-from karenina.studies.analyses.shared import colour, grid
+from karenina.studies.analyses.charts import Chart, Panel, Series, plain_number
 
 
 def compute(frame: pd.DataFrame) -> pd.DataFrame:
@@ -29,19 +28,17 @@ def compute(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["version", "correlation", "std", "low", "high", "cells"])
 
 
-def figure(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     """Mean correlation of each version of UDR with supervised scores."""
-    figure, (ax,) = grid(1, 4, 3)
-    ax.bar(range(len(frame)), frame["correlation"], color=colour(0))
-    ax.vlines(range(len(frame)), frame["low"], frame["high"], color="black")
-    ax.set_xticks(range(len(frame)), frame["version"], rotation=20, ha="right", fontsize=7)
-    ax.set_ylabel("Spearman correlation with metrics")
-    return figure
+    numbers = (frame[name].tolist() for name in ("correlation", "low", "high"))
+    names = tuple("metrics, with one another" if name == "supervised" else name for name in frame["version"])
+    panel = Panel("", (Series("", range(len(frame)), *numbers),), "", "rank correlation with metrics", names)
+    return Chart("bars", (panel,), "rank correlation", "Whiskers: 95 % interval over data sets, methods and metrics.")
 
 
 def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
     texts = [
-        f"{'metrics with one another' if row.version == 'supervised' else row.version} {row.correlation:.2f}"
+        f"{'metrics with one another' if row.version == 'supervised' else row.version} {plain_number(row.correlation)}"
         + (f" ± {row.std:.2f}" if np.isfinite(row.std) else "")
         for row in frame.itertuples()
     ]

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from karenina._figures import Figure
 from karenina.numerics.resampling import RESAMPLES, interval, same_rows
-from karenina.studies.analyses.shared import colour, groups, join, panels, preferred, short
+from karenina.studies.analyses.charts import Chart, Panel, Series
+from karenina.studies.analyses.shared import groups, join, panels, preferred, short
 from karenina.studies.results.table import wide_table
 
 Floats = NDArray[np.float64]
@@ -68,20 +67,24 @@ def _r2(y: Floats, groups: NDArray[np.int64], weights: Floats) -> Floats:
         return between / (weights @ y**2 - shift)
 
 
-def figure(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     """Variance explained by the method, and by method and strength."""
     datas = list(dict.fromkeys(frame["data"]))
+    words = {"method": "method", "setting": "method and strength"}
+    if not (frame.loc[frame["predictor"] == "method", "explained"] > 0).any():  # there is one method
+        words = {"setting": "strength"}
 
-    def draw(ax: Axes, part: pd.DataFrame) -> None:
-        for p, predictor in enumerate(("method", "setting")):
+    def panel(title: str, part: pd.DataFrame) -> Panel:
+        series = []
+        for p, predictor in enumerate(words):
             here = part[part["predictor"] == predictor]
-            x = pd.Categorical(here["data"], datas).codes + 0.4 * p - 0.2
-            ax.bar(x, here["explained"], width=0.38, color=colour(p), label=predictor)
-            ax.vlines(x, here["low"], here["high"], color="black", linewidth=0.8)
-        ax.set_ylim(0, 1)
-        ax.set_xticks(range(len(datas)), [short(name) for name in datas], rotation=30, ha="right", fontsize=7)
+            x = pd.Categorical(here["data"], datas).codes.tolist()
+            numbers = (here[name].tolist() for name in ("explained", "low", "high"))
+            series.append(Series(words[predictor], x, *numbers, colour=p))
+        return Panel(title, tuple(series), "", "share of variance", tuple(map(short, datas)), (0.0, 1.0))
 
-    return panels(frame, scores, draw)
+    note = "Whiskers: 95 % interval. What is left is the seed's."
+    return Chart("bars", panels(frame, scores, panel), "share of variance", note)
 
 
 def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:

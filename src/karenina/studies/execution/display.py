@@ -10,6 +10,7 @@ from karenina.studies.execution.folder import Claimed, Folder, read_claim
 from karenina.studies.execution.worker import Outcome
 from karenina.studies.plan.plan import Point
 
+_WIDE = 120  # columns of a terminal that has room for who works on a model
 _NAMED = 5  # models of other processes that are waited for
 
 
@@ -89,11 +90,12 @@ class Panel:
         self.failures: list[str] = []
         self.waiting = 0
         self.drawn = 0.0
+        self.console = plain_console()
 
     def __enter__(self) -> "Panel":
         from rich.live import Live
 
-        self.live = Live(self._render(), console=plain_console(), refresh_per_second=4, transient=False)
+        self.live = Live(self._render(), console=self.console, refresh_per_second=4, transient=False)
         self.live.start()
         return self
 
@@ -117,6 +119,7 @@ class Panel:
 
     def _render(self) -> Any:
         from rich.console import Group
+        from rich.padding import Padding
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
@@ -124,18 +127,23 @@ class Panel:
         claims = [claim for name in self.folder.names("claims") if (claim := read_claim(self.folder.path, name))]
         partly = sum(claim.step / max(claim.steps, 1) for claim in claims)
         tally = self.tally
-        head = (
-            f"{tally.done} done, {len(claims)} running, {tally.failed} failed, of {tally.total}; {tally.pace(partly)}"
-        )
+        head = f"{tally.done} done, {len(claims)} running, {tally.failed} failed, of {tally.total}"
+        pace = tally.pace(partly)
+        width = self.console.width
+        head += f"; {pace}" if len(head) + 2 + len(pace) <= width else f"\n{pace}"
         if self.waiting:
             head += f"\nwaiting for {self.waiting} that other processes have"
-        running = Table.grid(padding=(0, 2))
+        # One line for each model, whose label is cut where the terminal ends; who works on it only where there is room.
+        running = Table.grid(padding=(0, 2), expand=True)
+        running.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        running.add_column(no_wrap=True, justify="right")
         for claim in sorted(claims, key=lambda claim: claim.started)[:16]:
             point = self.points.get(claim.hash)
-            running.add_row("  " + (point.label if point else claim.hash), claim.at, claim.who)
-        bar = ProgressBar(total=tally.total, completed=tally.done + tally.failed, width=60)
+            at = f"{claim.at}, {claim.who}" if width >= _WIDE else claim.at
+            running.add_row("  " + (point.label if point else claim.hash), at)
+        bar = ProgressBar(total=tally.total, completed=tally.done + tally.failed, width=min(60, width))
         failures = [Text(f"failed: {line}", style="red", overflow="ellipsis", no_wrap=True) for line in self.failures]
-        return Group(Text(head), bar, running, *failures)
+        return Group(Text(head), Padding(bar, 0), running, *failures)  # a bar by itself does not end its line
 
 
 def display(folder: Folder, tally: Tally, points: Mapping[str, Point], quiet: bool) -> "Panel | Lines":

@@ -14,6 +14,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from karenina._words import hint
 from karenina.studies.execution.display import Tally, display
 from karenina.studies.execution.folder import Folder, Status, read_claim
 from karenina.studies.execution.populations import Task, populations
@@ -39,7 +40,7 @@ def find_plan(what: str | os.PathLike[str], scale: str | None = None, *, check: 
         return Folder(path).plan()
     if path.is_file():
         return read(path, check=check)
-    raise ValueError(f"no preset and no file {str(what)!r}; presets: {', '.join(PRESETS)}")
+    raise ValueError(f"no preset and no file {str(what)!r}; {hint(what, PRESETS)}")
 
 
 def run(

@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from karenina._words import hint
+
 # What a printed row has beside its keys.
 VALUES = ("value", "std")
 
@@ -58,7 +60,7 @@ def items() -> dict[str, dict[str, Item]]:
 def of_paper(paper: str) -> dict[str, Item]:
     """The items of a paper; ValueError for one that is not known."""
     if paper not in items():
-        raise ValueError(f"no paper {paper!r}; known: {', '.join(items())}")
+        raise ValueError(f"no paper {paper!r}; {hint(paper, items())}")
     return items()[paper]
 
 

@@ -1,6 +1,5 @@
 """From the text of a study file, or the plain values of a preset, to a plan. Mistakes are reported with their line."""
 
-import difflib
 import json
 import math
 import re
@@ -10,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from karenina._words import hint
 from karenina.evaluation.udr_versions import UDR_VERSIONS, full_name
 from karenina.studies.plan.plan import Plan, Scoring, Selection, Value, canonical
 
@@ -101,9 +101,7 @@ def _fields(source: Source, values: Any, readers: Mapping[str, Reader], *table: 
 def _one_of(source: Source, what: str, given: str, known: Iterable[str], *keys: str) -> None:
     known = list(known)
     if given not in known:
-        close = difflib.get_close_matches(given, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known) or '(none)'}"
-        source.fail(f"no {what} {given!r}; {hint}", *keys)
+        source.fail(f"no {what} {given!r}; {hint(given, known)}", *keys)
 
 
 def _text(source: Source, value: Any, *keys: str) -> str:

@@ -6,6 +6,7 @@
 
 from typing import Any
 
+from karenina._words import hint
 from karenina.studies.plan.parsing import Source, from_values
 from karenina.studies.plan.plan import Plan
 
@@ -215,8 +216,8 @@ PRESETS: dict[str, dict[str, Values]] = {
 def preset(name: str, scale: str = "laptop") -> Plan:
     """The plan of a named study."""
     if name not in PRESETS:
-        raise ValueError(f"no preset {name!r}; known: {', '.join(PRESETS)}")
+        raise ValueError(f"no preset {name!r}; {hint(name, PRESETS)}")
     if scale not in SCALES:
-        raise ValueError(f"no scale {scale!r}; known: {', '.join(SCALES)}")
+        raise ValueError(f"no scale {scale!r}; {hint(scale, SCALES)}")
     values = {"name": f"{name} at {scale} scale", **PRESETS[name][scale]}
     return from_values(values, Source(f"preset {name}"), check=False)

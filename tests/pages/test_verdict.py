@@ -1,0 +1,86 @@
+"""What failed is not praised."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import karenina
+from karenina.pages import verdict
+from karenina.pages.choice import choices
+from karenina.pages.contents import Inputs, read
+from karenina.pages.page import report
+from karenina.pages.verdict import chance, explained, why_not
+
+
+def test_chance_is_the_udr_of_rotated_codes():
+    """By the definition of UDR itself, on Gaussian codes and random rotations of them."""
+    rng = np.random.default_rng(0)
+    for latents in (2, 4):
+        codes = rng.normal(size=(2000, latents))
+        turned = [codes @ np.linalg.qr(rng.normal(size=(latents, latents)))[0] for _ in range(40)]
+        found = karenina.udr([codes, *turned], [np.ones(latents)] * 41, version="spearman").pairwise[0][1:]
+        assert np.mean(found) == pytest.approx(chance(latents), abs=0.06)
+    assert chance(1) == 1
+
+
+@pytest.fixture
+def planted(monkeypatch):
+    """Contents of a run that draws `make(images)`, whatever its codes are."""
+    images = np.random.default_rng(0).integers(256, size=(50, 1, 4, 4), dtype=np.uint8)
+
+    def contents(make):
+        run = SimpleNamespace(config=SimpleNamespace(image_shape=(1, 4, 4)), decode=lambda codes: make(images / 255))
+        monkeypatch.setattr("karenina.training.open", lambda path: run)
+        return SimpleNamespace(
+            about=pd.DataFrame({"data": ["d"]}, index=["a"]),
+            inputs=lambda data: Inputs(images, np.zeros((50, 0)), (), ()),
+            codes=lambda name: (np.zeros((50, 2)), np.ones(2)),
+            paths={"a": "a"},
+            kl_threshold=0.05,
+        )
+
+    return contents
+
+
+def test_explained_is_the_share_of_the_variance_of_pixels(planted):
+    assert explained(planted(lambda images: images), "a") == 1
+    mean = planted(lambda images: np.broadcast_to(images.mean(axis=0), images.shape))
+    assert explained(mean, "a") == pytest.approx(0)
+    half = planted(lambda images: 0.5 * (images + images.mean(axis=0)))
+    assert explained(half, "a") == pytest.approx(0.75)
+
+
+def test_why_a_model_is_not_worth_picking(planted):
+    good = planted(lambda images: images)
+    assert why_not(good, "a", 3, 0.9) == ""
+    assert "no latent is active" in why_not(good, "a", 0, 0.9)
+    assert "agree no more than chance: UDR 0.20" in why_not(good, "a", 3, 0.2)
+    assert why_not(good, "a", 1, 0.2) == ""  # rotations of one latent are itself
+    blind = planted(lambda images: np.full_like(images, 0.5))
+    assert "no better than the mean image: they explain nothing" in why_not(blind, "a", 3, 0.9)
+
+
+def test_the_page_says_that_none_is_worth_picking(study, page):
+    """Models of 40 steps draw the mean image."""
+    choice = choices(read([study]))[0]
+    assert not choice.worth
+    assert choice.picks == ()
+    text = page.read_text()
+    assert "None of these 4 models is worth picking" in text
+    assert 'class="card answer failed"' in text
+    assert "Pick beta" not in text
+
+
+def test_the_first_that_is_worth_it_is_picked(study, tmp_path, monkeypatch):
+    contents = read([study])
+    order = contents.about["run"].iloc[np.argsort(-contents.score("udr_lasso"))].tolist()
+    monkeypatch.setattr(verdict, "explained", lambda contents, run: 0.0 if run == order[0] else 1.0)
+    monkeypatch.setattr(verdict, "chance", lambda latents: 0.0)
+    choice = choices(contents)[0]
+    assert choice.worth
+    assert choice.best == order[1]
+    assert "number 2 of 4 models (the first is not worth picking: its reconstructions" in choice.headline
+    assert order[0] not in {pick.run for pick in choice.picks}
+    assert 'class="card answer"' in report(study, tmp_path, figures=False).read_text()
