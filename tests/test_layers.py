@@ -21,7 +21,8 @@ MAY_IMPORT = {
     "evaluation": BELOW_STUDIES - {"models"},
     "studies": BELOW_STUDIES | {"evaluation", "audit"},
     "pages": BELOW_STUDIES | {"evaluation", "studies"},
-    "cli": BELOW_STUDIES | {"audit", "evaluation", "studies", "pages"},
+    "fitting": BELOW_STUDIES | {"evaluation", "pages"},
+    "cli": BELOW_STUDIES | {"audit", "evaluation", "studies", "pages", "fitting"},
 }
 
 # Modules that serve every folder; they import nothing of ours outside numerics, which imports nothing else.

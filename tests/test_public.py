@@ -16,8 +16,10 @@ PUBLIC = [
     "compare",
     "dynamics",
     "evaluate",
+    "fit",
     "load",
     "open",
+    "pick",
     "rank",
     "report",
     "results",
@@ -42,7 +44,19 @@ def test_every_public_name_is_there_and_is_no_module():
         assert not isinstance(getattr(karenina, name), types.ModuleType), name
 
 
-PACKAGES = ("audit", "cli", "data", "evaluation", "metrics", "models", "pages", "selection", "tasks", "training")
+PACKAGES = (
+    "audit",
+    "cli",
+    "data",
+    "evaluation",
+    "fitting",
+    "metrics",
+    "models",
+    "pages",
+    "selection",
+    "tasks",
+    "training",
+)
 
 
 @pytest.mark.parametrize("package", ["karenina", *(f"karenina.{name}" for name in PACKAGES)])

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from karenina.data import load
     from karenina.evaluation.ranking import rank
     from karenina.evaluation.scoring import evaluate, score
+    from karenina.fitting.answer import pick
+    from karenina.fitting.core import fit
     from karenina.pages.compare import compare
     from karenina.pages.page import report
     from karenina.selection import dynamics, udr
@@ -44,8 +46,10 @@ _HOMES = {
     "compare": "karenina.pages.compare",
     "dynamics": "karenina.selection",
     "evaluate": "karenina.evaluation.scoring",
+    "fit": "karenina.fitting.core",
     "load": "karenina.data",
     "open": "karenina.training",
+    "pick": "karenina.fitting.answer",
     "rank": "karenina.evaluation.ranking",
     "report": "karenina.pages.page",
     "results": "karenina.studies.results.table",
@@ -54,7 +58,7 @@ _HOMES = {
     "train_many": "karenina.training",
     "udr": "karenina.selection",
 }
-_MODULES: tuple[str, ...] = ("audit", "data", "evaluation", "metrics", "models", "pages")
+_MODULES: tuple[str, ...] = ("audit", "data", "evaluation", "fitting", "metrics", "models", "pages")
 _MODULES += ("selection", "studies", "tasks", "theory", "training")
 
 __all__ = [
@@ -64,8 +68,10 @@ __all__ = [
     "compare",
     "dynamics",
     "evaluate",
+    "fit",
     "load",
     "open",
+    "pick",
     "rank",
     "report",
     "results",

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from karenina._version import __version__
-from karenina.cli import audit, data, rank, report, score, study, train
+from karenina.cli import audit, data, fit, rank, report, score, study, train
 from karenina.cli._help import App, complain
 
 app = App(
@@ -20,6 +20,8 @@ app.add_typer(study.study_app, name="study")
 for command in (train.train, score.score, rank.rank, report.report, report.show, report.compare, report.demo):
     app.command()(command)
 app.command()(audit.audit)
+for command in (fit.fit, fit.encode, fit.export):
+    app.command()(command)
 
 
 def _version(asked: bool) -> None:

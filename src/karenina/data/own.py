@@ -82,22 +82,13 @@ def folder(
     if pairs_csv is not None and frames:
         raise ValueError("pairs come from pairs_csv or from frames, not from both")
     root = Path(path)
-    found = sorted(
-        file
-        for file in (root.rglob("*") if recursive else root.iterdir())
-        if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and file.is_file()
-    )
-    if not found:
-        below = not recursive and any(file.suffix.lower() in SUFFIXES for file in root.rglob("*"))
-        hint = "; there are some in its subfolders: recursive=True" if below else f" ({', '.join(sorted(SUFFIXES))})"
-        raise ValueError(f"{str(root)!r} holds no images{hint}")
+    found = image_files(root, recursive=recursive)
     names = [file.relative_to(root).as_posix() for file in found]
     factors = read_factors(Path(str(factors_csv)), names, strict) if factors_csv is not None else None
     if factors is not None and not strict:
         found = [found[i] for i in factors.kept]
         names = [names[i] for i in factors.kept]
-    with ThreadPoolExecutor() as pool:
-        heads = list(pool.map(_head, found, chunksize=256))
+    heads = image_heads(found)
     shape = _target(root, [found_size for _, found_size in heads], found, size, crop)
     channels = 1 if (all(mode in _GREY_MODES for mode, _ in heads) if grey is None else grey) else 3
     load = LoadImage(shape, _pair(crop), channels)
@@ -115,6 +106,26 @@ def folder(
     if pairs_csv is not None or frames:
         data.pairs = frame_pairs(names) if pairs_csv is None else read_pairs(Path(str(pairs_csv)), names)
     return data
+
+
+def image_files(root: Path, *, recursive: bool = False) -> list[Path]:
+    """The image files of a folder, sorted."""
+    found = sorted(
+        file
+        for file in (root.rglob("*") if recursive else root.iterdir())
+        if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and file.is_file()
+    )
+    if not found:
+        below = not recursive and any(file.suffix.lower() in SUFFIXES for file in root.rglob("*"))
+        hint = "; there are some in its subfolders: recursive=True" if below else f" ({', '.join(sorted(SUFFIXES))})"
+        raise ValueError(f"{str(root)!r} holds no images{hint}")
+    return found
+
+
+def image_heads(files: list[Path]) -> list[tuple[str, tuple[int, int]]]:
+    """Mode and (height, width) of image files, which are not decoded."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(_head, files, chunksize=256))
 
 
 def _pair(size: Size | None) -> tuple[int, int] | None:

@@ -22,7 +22,7 @@ from karenina.models import fast
 from karenina.models.objectives import Objective
 from karenina.training.checkpoint import BadFile, read_tensors
 from karenina.training.config import SETTINGS, Config, integer, make_config, number, shown
-from karenina.training.loop import TrainingDiverged
+from karenina.training.loop import Progress, TrainingDiverged
 from karenina.training.methods import Method, find, find_for
 from karenina.training.population import Options, Population, PopulationProgress, identity
 from karenina.training.run import Run, make_network, trained_shapes
@@ -204,9 +204,10 @@ def train_members(
             found |= dict(zip(indices, results))
         for i in single:
             one = members[i]
+            show = _shown_alone(options, one.config, len(found), len(members))
             try:
                 found[i] = train_config(
-                    data, one.config, one.method, options.device, paths[i], options.checkpoint_seconds, None
+                    data, one.config, one.method, options.device, paths[i], options.checkpoint_seconds, show
                 )
             except TrainingDiverged as error:
                 found[i] = error
@@ -214,6 +215,20 @@ def train_members(
                 steps = members[i].config.steps
                 options.progress(PopulationProgress(steps, steps, 1, len(found), len(members), math.nan, 0.0))
     return [found[i] for i in range(len(members))]
+
+
+def _shown_alone(options: Options, config: Config, done: int, total: int) -> Callable[[Progress], None] | None:
+    """The progress of a model that is trained by itself, in the words of a population."""
+    tell = options.progress
+    if tell is None:
+        return None
+
+    def show(at: Progress) -> None:
+        if at.step < at.steps:
+            speed = at.images_per_second / config.batch
+            tell(PopulationProgress(at.step, at.steps, 1, done, total, speed, math.nan))
+
+    return show
 
 
 def _resumed(

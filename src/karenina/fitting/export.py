@@ -1,0 +1,278 @@
+"""`karenina export`: a run for other programs, as ONNX, TorchScript, or a folder for the Hugging Face hub.
+
+What is written is tried out before it takes its place: its codes and images must be ours.
+"""
+
+import copy
+import importlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from karenina._files import checksum
+from karenina._version import __version__
+from karenina.fitting.encoding import chosen_run, columns
+from karenina.fitting.folder import fit_of, read_answer
+from karenina.models.fast import UpConv
+from karenina.models.objectives import DECODERS
+
+if TYPE_CHECKING:
+    from karenina.training import Run
+
+TOLERANCE = 1e-4  # largest difference to our codes, in standard deviations of the prior, and to our images
+_TRIED = 16
+
+
+class Encoder(nn.Module):
+    """Images (n, c, h, w), floats in [0, 1] -> mean and log-variance (n, latents)."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        return self.network.encode(images)  # type: ignore[operator]
+
+
+class Decoder(nn.Module):
+    """Codes (n, latents) -> images (n, c, h, w) in [0, 1]."""
+
+    def __init__(self, network: nn.Module, show: Callable[[Tensor], Tensor]):
+        super().__init__()
+        self.network, self.show = network, show
+
+    def forward(self, codes: Tensor) -> Tensor:
+        return self.show(self.network.decode(codes))  # type: ignore[operator]
+
+
+def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to: str = "onnx") -> list[Path]:
+    """Write a run for other programs into a folder, and check what was written against ours.
+
+    Parameters
+    ----------
+    run : Run, directory of a run, or of a fit, whose choice is taken
+    out : folder, which is made
+    to : {"onnx", "torchscript", "hub"}
+        onnx: encoder.onnx and decoder.onnx, checked with onnxruntime (extra `export`). torchscript: encoder.pt and
+        decoder.pt. hub: model.safetensors, config.json, a model card with traversals, and run.json, so that
+        `karenina.open` reads it.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+
+    Examples
+    --------
+    >>> import karenina
+    >>> run = karenina.train("blobs", latents=3, steps=2, out="runs/a")
+    >>> [path.name for path in export(run, "exported", "hub")]
+    ['README.md', 'config.json', 'model.safetensors', 'run.json', 'traversals.gif', 'traversals.png']
+    """
+    from karenina.training.run import Run
+
+    if to not in KINDS:
+        raise ValueError(f"a run is exported to {', '.join(KINDS)}; got {to!r}")
+    opened = run if isinstance(run, Run) else chosen_run(run)
+    if opened.path is None:
+        raise ValueError("the run was trained without out=, so it has no directory: give it one")
+    target = Path(out)
+    if target.exists() and not target.is_dir():
+        raise ValueError(f"{target} is a file; expected a folder")
+    target.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=target, prefix=".export."))
+    try:
+        KINDS[to](opened, run, work)
+        made = sorted(path.name for path in work.iterdir())
+        for name in made:
+            (work / name).replace(target / name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return [target / name for name in made]
+
+
+def parts(run: "Run") -> dict[str, tuple[nn.Module, Tensor]]:
+    """Encoder and decoder with plain layers, each with an input to try."""
+    network = copy.deepcopy(run._network).cpu().eval()
+    _plain_layers(network)
+    shape = run.config.image_shape
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand((_TRIED, *shape), generator=generator)
+    codes = torch.randn((_TRIED, run.latents), generator=generator)
+    return {
+        "encoder": (Encoder(network).eval(), images),
+        "decoder": (Decoder(network, DECODERS[run.config.decoder][1]).eval(), codes),
+    }
+
+
+def _plain_layers(module: nn.Module) -> None:
+    """Our up-convolution has a backward of its own, which exporters do not know; its forward is torch's."""
+    for name, child in module.named_children():
+        if isinstance(child, UpConv):
+            plain = nn.ConvTranspose2d(child.in_channels, child.out_channels, 4, stride=2, padding=1)
+            plain.load_state_dict(child.state_dict())
+            setattr(module, name, plain)
+        else:
+            _plain_layers(child)
+
+
+def _ours(run: "Run", name: str, given: Tensor) -> list[NDArray[np.float32]]:
+    return list(run.encode(given.numpy())) if name == "encoder" else [run.decode(given.numpy())]
+
+
+def _compare(run: "Run", name: str, given: Tensor, found: list[NDArray[Any]], what: str) -> None:
+    for ours, theirs in zip(_ours(run, name, given), found):
+        apart = float(np.abs(ours - theirs).max())
+        if not apart <= TOLERANCE * max(1.0, float(np.abs(ours).max())):
+            raise ValueError(f"the {name} as {what} differs from ours by {apart:.2g}: nothing was exported")
+
+
+def _onnx(run: "Run", given: Any, folder: Path) -> None:
+    runtime = _need("onnxruntime")
+    _need("onnx")
+    _need("onnxscript")
+    inputs = {"encoder": ("images", ["mean", "logvar"]), "decoder": ("codes", ["images"])}
+    for name, (module, example) in parts(run).items():
+        file = folder / f"{name}.onnx"
+        enters, leaves = inputs[name]
+        with warnings.catch_warnings(), torch.no_grad(), _quiet("torch.onnx"):
+            warnings.simplefilter("ignore")  # of the exporter's own ways
+            torch.onnx.export(
+                module,
+                (example,),
+                file,
+                input_names=[enters],
+                output_names=leaves,
+                dynamic_shapes=({0: torch.export.Dim("n", min=1)},),
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+            )
+        session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+        for rows in (_TRIED, 3):  # any number of rows must do
+            _compare(run, name, example[:rows], session.run(None, {enters: example[:rows].numpy()}), "ONNX")
+
+
+def _torchscript(run: "Run", given: Any, folder: Path) -> None:
+    for name, (module, example) in parts(run).items():
+        file = folder / f"{name}.pt"
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore", DeprecationWarning)  # torch would rather have us use torch.export
+            warnings.simplefilter("ignore", torch.jit.TracerWarning)
+            torch.jit.trace(module, example, check_trace=False).save(str(file))
+            loaded = torch.jit.load(str(file))
+            for rows in (_TRIED, 3):
+                found = loaded(example[:rows])
+                arrays = [part.numpy() for part in (found if isinstance(found, tuple) else (found,))]
+                _compare(run, name, example[:rows], arrays, "TorchScript")
+
+
+def _hub(run: "Run", given: Any, folder: Path) -> None:
+    from karenina.training.pictures import traverse
+    from karenina.training.run import open as open_run
+
+    assert run.path is not None
+    shutil.copy2(run.path / "model.safetensors", folder / "model.safetensors")
+    shutil.copy2(run.path / "run.json", folder / "run.json")
+    where = run.path if not isinstance(given, str | os.PathLike) else given
+    names = columns(run, where)
+    config = {
+        "model_type": "karenina",
+        "karenina_version": __version__,
+        **run.config.to_json(),
+        "latent_names": names,
+        "sha256": checksum(folder / "model.safetensors"),
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    # Around the middle of the prior: the images themselves may not be ours to publish.
+    middle = run.decode(np.zeros((1, run.latents), np.float32))
+    drawn = run.decode(np.random.default_rng(0).standard_normal((256, run.latents)).astype(np.float32))
+    found = traverse(run, np.concatenate([middle, drawn]))
+    found.save(folder / "traversals.png")
+    found.save(folder / "traversals.gif")
+    (folder / "README.md").write_text(_card(run, names, where), encoding="utf-8")
+    again = open_run(folder)
+    for name, (_, example) in parts(run).items():
+        _compare(again, name, example, _ours(run, name, example), "a folder for the hub")
+
+
+def _card(run: "Run", names: list[str], where: Any) -> str:
+    c = run.config
+    fit = fit_of(where)
+    answer = read_answer(fit) if fit is not None else None
+    strengths = ", ".join(f"{name} {value}" for name, value in c.parameters.items()) or "no parameters"
+    size = "x".join(map(str, c.image_shape))
+    chosen = ""
+    if answer is not None:
+        verdict = answer["verdict"]
+        chosen = (
+            f"\n## How it was chosen\nFrom {answer['models']} models, without labels, by how far models of different "
+            f"seeds agree (UDR, Duan et al. 2020). How sure: **{verdict['level']}**. {verdict['why']}\n"
+        )
+    rows = "\n".join(f"| {i} | {name} |" for i, name in enumerate(names))
+    return f"""---
+library_name: karenina
+tags:
+- disentanglement
+- representation-learning
+- variational-autoencoder
+---
+# {c.method} on {c.data.split(":")[0]}
+A variational autoencoder with {c.latents} latents, trained by Karenina {__version__}:
+method {c.method} ({strengths}), network {c.network}, {c.steps:,} steps, seed {c.seed}.
+Images are {size} (channels, height, width), values in [0, 1].
+
+![Traversals: one row per latent](traversals.png)
+
+Each row moves one latent from -2 to 2 while the others stay in the middle of the prior.
+
+| latent | name |
+|---|---|
+{rows}
+{chosen}
+## Use
+```python
+import karenina
+run = karenina.open("this folder")
+mean, logvar = run.encode(images)     # uint8, or floats in [0, 1], (n, {", ".join(map(str, c.image_shape))})
+images = run.decode(mean)
+```
+
+## Limits
+Nothing here was checked against true factors unless that is said above. Codes of images unlike those of the training
+mean nothing. Names of latents are what a person saw in them.
+"""
+
+
+KINDS: dict[str, Callable[["Run", Any, Path], None]] = {"onnx": _onnx, "torchscript": _torchscript, "hub": _hub}
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Without what a library logs of packages that nobody asked for."""
+    log = logging.getLogger(name)
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+def _need(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ValueError(f"exporting to ONNX needs {module}: pip install 'karenina[export]'") from None

@@ -1,0 +1,190 @@
+"""The folder of a fit: what was planned and what came of it.
+
+fit.json      plans and their rounds: enough to continue after a stop, however it came
+runs/K/NAME   the models of plan K, ordinary runs
+model/        a copy of the chosen run
+ranking.csv   every model, the best first
+answer.json   the choice, how sure it is, and what to do next
+index.html    the page
+names.json    names of latents, which the reader of the page puts here
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from karenina._files import atomic, sweep
+from karenina.fitting.halving import Setting, Wanted
+
+FORMAT = 1
+FIT, ANSWER, RANKING, PAGE, NAMES, MODEL = (
+    "fit.json",
+    "answer.json",
+    "ranking.csv",
+    "index.html",
+    "names.json",
+    "model",
+)
+
+
+@dataclass
+class Plan:
+    """One way to train the models of a fit. A fit that is given much more time later begins another, with more steps.
+
+    options: of `karenina.load`. images: a hash of some of the images. rounds: settings and their seeds, in the order
+    in which they are trained; `done` of them are. seconds: per model and step, as measured.
+    """
+
+    options: dict[str, Any]
+    images: str
+    network: str
+    latents: int
+    steps: int
+    seed: int
+    methods: list[str]
+    search: str = "grid"
+    rounds: list[Wanted] = field(default_factory=list)
+    done: int = 0
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        rounds = [[[s.method, s.strength, seeds.start, seeds.stop] for s, seeds in one.items()] for one in self.rounds]
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"rounds": rounds}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Plan":
+        rounds = [{Setting(m, float(s)): range(int(a), int(b)) for m, s, a, b in one} for one in value["rounds"]]
+        return cls(**{**value, "rounds": rounds})
+
+    @property
+    def models(self) -> int:
+        return sum(len(seeds) for one in self.rounds[: self.done] for seeds in one.values())
+
+
+@dataclass
+class Folder:
+    """The folder of a fit and its plans. spent: seconds of all calls."""
+
+    path: Path
+    plans: list[Plan] = field(default_factory=list)
+    spent: float = 0.0
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "Folder":
+        """The fit in a folder, or a new one in an empty folder."""
+        if not os.fspath(path):
+            raise ValueError("out is empty; expected a directory")
+        root = Path(path)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ValueError(f"{root} is not a directory, nor can it be made one: a file is in the way") from None
+        if (root / FIT).exists():
+            about = _read(root / FIT)
+            try:
+                return cls(root, [Plan.from_json(plan) for plan in about["plans"]], float(about["spent"]))
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise ValueError(f"{root / FIT} is damaged ({error})") from None
+        others = sorted(entry.name for entry in root.iterdir() if not entry.name.startswith("."))
+        if set(others) - {NAMES}:
+            raise ValueError(f"{root} is not empty and not a fit: it holds {', '.join(others[:3])}")
+        return cls(root)
+
+    def save(self) -> None:
+        _write(self.path / FIT, {"plans": [plan.to_json() for plan in self.plans], "spent": round(self.spent, 1)})
+
+    def runs(self, plan: Plan) -> Path:
+        return self.path / "runs" / str(self.plans.index(plan) + 1)
+
+    def save_answer(self, answer: Mapping[str, Any], ranking: Any, chosen: Path | None) -> None:
+        """The ranking, the model, and the answer last: what it names is there."""
+        sweep(self.path)
+        with atomic(self.path / RANKING) as part:
+            ranking.to_csv(part, index=False, float_format="%.4f")
+        if chosen is not None:
+            _copy_run(chosen, self.path / MODEL)
+        _write(self.path / ANSWER, dict(answer))
+
+
+def _write(path: Path, about: dict[str, Any]) -> None:
+    with atomic(path) as part:
+        part.write_text(json.dumps({"format": FORMAT, **about}, indent=2) + "\n", encoding="utf-8")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    if not isinstance(about, dict) or not isinstance(about.get("format"), int):
+        raise ValueError(f"{path} does not say which format it has")
+    if about["format"] > FORMAT:
+        raise ValueError(f"{path} has format {about['format']}, this version reads up to {FORMAT}: please upgrade")
+    return about
+
+
+def _copy_run(source: Path, target: Path) -> None:
+    """The files of a run as `target`, which is the old or the new one, or for a moment none."""
+    new = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        for name in ("model.safetensors", "history.parquet", "run.json"):
+            shutil.copy2(source / name, new / name)
+        new.chmod(0o755)
+        if target.exists():
+            old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+            target.rename(old / "old")
+            new.rename(target)
+            shutil.rmtree(old)
+        else:
+            new.rename(target)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+
+
+def read_answer(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What `fit` wrote about its choice; a ValueError where there is none yet."""
+    root = Path(path)
+    if not (root / FIT).exists():
+        raise ValueError(f"{root} is not a fit: it has no {FIT}")
+    if not (root / ANSWER).exists():
+        raise ValueError(f"the fit in {root} has no finished models yet; run `karenina fit` again with more time")
+    return _read(root / ANSWER)
+
+
+def fit_of(run: str | os.PathLike[str]) -> Path | None:
+    """The fit that a run belongs to: its own folder, or one above it."""
+    path = Path(run).resolve()
+    return next((folder for folder in (path, *list(path.parents)[:3]) if (folder / FIT).exists()), None)
+
+
+def read_names(run: str | os.PathLike[str], latents: int, weights: str) -> dict[int, str]:
+    """Latent -> the name that a person gave it, from the names.json of a run or of its fit; empty without one.
+
+    weights: hash of the model. Names of another model (the fit may have chosen anew) are refused.
+    """
+    fit = fit_of(run)
+    places = [folder / NAMES for folder in (Path(run), fit) if folder is not None]
+    file = next((place for place in places if place.exists()), None)
+    if file is None:
+        return {}
+    about = _read(file)
+    names = about.get("names")
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+        raise ValueError(f'{file} should have names such as {{"names": {{"3": "hair"}}}}')
+    if about.get("weights") not in (None, weights):
+        raise ValueError(f"{file} names the latents of another model: open the page again and save the names anew")
+    found: dict[int, str] = {}
+    for latent, name in names.items():
+        if not latent.isdecimal() or int(latent) >= latents:
+            raise ValueError(f"{file} names latent {latent!r}, the model has 0 to {latents - 1}")
+        if name.strip():
+            found[int(latent)] = name.strip()
+    if len(set(found.values())) < len(found):
+        raise ValueError(f"{file} gives two latents the same name")
+    return found

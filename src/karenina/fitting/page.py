@@ -1,0 +1,186 @@
+"""The page of a fit: the answer, what to know, each active latent with its pictures and a box for its name."""
+
+import base64
+import io
+import json
+import os
+import shlex
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karenina._active import ACTIVE_KL
+from karenina._files import atomic
+from karenina._version import __version__
+from karenina.fitting.answer import Fit, headline
+from karenina.fitting.folder import PAGE, read_names
+from karenina.fitting.guidance import CARE, FAIR
+from karenina.training.pictures import mosaic, prior_span
+
+if TYPE_CHECKING:
+    from karenina.data import DataSet
+    from karenina.training import Run
+
+POOL = 5000  # images among which those at the extremes of a latent are sought
+NEAREST = 6
+FRAMES = 13
+_STRIP = 9
+
+
+def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
+    """Write the page of a fit into its folder: one file that carries everything."""
+    import jinja2
+
+    assets = files("karenina.fitting") / "assets"
+    css = (files("karenina.pages") / "assets" / "page.css").read_text(encoding="utf-8")
+    css += (assets / "fit.css").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters["number"] = lambda value: "–" if value is None or value != value else f"{value:.2f}"
+    template = environment.from_string((assets / "fit.html.j2").read_text(encoding="utf-8"))
+    run = fit.best
+    answer = fit.answer
+    given = shlex.quote(os.fspath(images)) if isinstance(images, str | os.PathLike) else "IMAGES"
+    out = shlex.quote(str(fit.path))
+    colour = {FAIR: "fair", CARE: "care"}.get(fit.verdict.level, "none")
+    about = {"format": 1, "run": answer["run"], "weights": answer.get("weights")}
+    # In a script element only "</" and "<!" mean anything, and JSON can spell "<" otherwise.
+    script_data = json.dumps(about).replace("<", "\\u003c")
+    page = template.render(
+        title=f"A model of {data.name.split(':')[0]}",
+        headline=headline(answer),
+        verdict=fit.verdict,
+        colour=colour,
+        advice=fit.advice,
+        answer=answer,
+        look=answer["look"],
+        latents=latents_of(run, data, fit) if run is not None else (),
+        reconstructions=_reconstructions(run, data) if run is not None else None,
+        ranking=fit.ranking.to_dict("records"),
+        chosen=answer["run"].rsplit("/", 1)[-1] if answer["run"] else "",
+        threshold=ACTIVE_KL,
+        commands=(
+            f"karenina fit {given} --out {out} --time 2h      # continues, with more models or longer ones",
+            f"karenina encode {out} {given} --out codes.parquet",
+            f"karenina export {out} --to onnx --out exported",
+            f"karenina report {out}/{answer['run'].rsplit('/', 1)[0] if answer['run'] else 'runs/1'} --data {given}",
+        ),
+        where=str(fit.path / "names.json"),
+        data=script_data,
+        css=css,
+        script=(assets / "fit.js").read_text(encoding="utf-8"),
+        version=__version__,
+    )
+    with atomic(fit.path / PAGE) as part:
+        part.write_text(page, encoding="utf-8")
+
+
+def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
+    """Each active latent, the largest KL first: its animation, a strip of decodes, and real images at its extremes."""
+    pool = data.sample(POOL, np.random.default_rng(0))[0]
+    codes = run.encode(pool)[0]
+    kl = np.array(fit.answer["kl"])
+    active = kl > ACTIVE_KL
+    names = known_names(run, fit)
+    start = typical(codes, active)
+    found = []
+    for latent in np.argsort(-kl, kind="stable"):
+        if not active[latent]:
+            continue
+        low, high = np.quantile(codes[:, latent], [0.01, 0.99])
+        reach = prior_span(run)
+        low, high = max(low, -2 * reach), min(high, 2 * reach)
+        frames = move(run, start, int(latent), np.linspace(low, high, FRAMES))
+        ends = [nearest(codes, start, int(latent), float(end), active) for end in (low, high)]
+        found.append(
+            {
+                "latent": int(latent),
+                "kl": float(kl[latent]),
+                "name": names.get(int(latent), ""),
+                "animation": animation(frames),
+                "strip": picture(mosaic(frames[None, np.linspace(0, FRAMES - 1, _STRIP).round().astype(int)])),
+                "low": picture(mosaic(pool[ends[0]][None].astype(np.float32) / 255)),
+                "high": picture(mosaic(pool[ends[1]][None].astype(np.float32) / 255)),
+                "range": (float(low), float(high)),
+            }
+        )
+    return found
+
+
+def known_names(run: "Run", fit: Fit) -> dict[int, str]:
+    """Names that were given before; none where they are of another model."""
+    try:
+        return read_names(fit.path, run.latents, fit.answer["weights"])
+    except ValueError:
+        return {}
+
+
+def typical(codes: NDArray[np.float32], active: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """The codes of the image that is nearest to the middle of all: a real one, so that its decode looks real."""
+    scale = np.maximum(codes.std(0), 1e-6)
+    away = (((codes - np.median(codes, axis=0)) / scale)[:, active] ** 2).sum(1)
+    return codes[int(away.argmin())]
+
+
+def move(run: "Run", start: NDArray[np.float32], latent: int, values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Images (steps, c, h, w) when one latent takes these values and the others stay at `start`."""
+    codes = np.tile(start, (len(values), 1))
+    codes[:, latent] = values
+    return run.decode(codes)
+
+
+def nearest(
+    codes: NDArray[np.float32], start: NDArray[np.float32], latent: int, value: float, active: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """The rows whose codes are nearest to `start` with this latent at `value`, in standard deviations of the latents.
+
+    The moved latent counts as much as all others together: these are images at the extreme, and otherwise alike.
+
+    >>> z = np.array([[0.0, 0.0], [3.0, 0.1], [3.0, 5.0], [1.0, 0.0]], np.float32)
+    >>> nearest(z, z[0], 0, 3.0, np.array([True, True]))[:2].tolist()
+    [1, 3]
+    """
+    scale = np.maximum(codes.std(0), 1e-6)
+    target = start.copy()
+    target[latent] = value
+    away = ((codes - target) / scale) ** 2
+    weights = np.where(active, 1.0, 0.0)
+    weights[latent] = max(active.sum() - 1, 1)
+    return np.argsort((away * weights).sum(1), kind="stable")[:NEAREST]
+
+
+def animation(frames: NDArray[np.float32]) -> dict[str, Any]:
+    """There and back again, as a GIF that the page carries."""
+    from PIL import Image
+
+    enlarge = max(1, 96 // max(frames.shape[-2:]))
+    images = []
+    for frame in np.concatenate([frames, frames[-2:0:-1]]):
+        pixels = np.round(255 * frame[:3]).clip(0, 255).astype(np.uint8).repeat(enlarge, 1).repeat(enlarge, 2)
+        images.append(
+            Image.fromarray(pixels[0] if len(pixels) != 3 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+        )
+    buffer = io.BytesIO()
+    images[0].save(buffer, format="GIF", save_all=True, append_images=images[1:], duration=90, loop=0)
+    src = f"data:image/gif;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return {"src": src, "width": images[0].width, "height": images[0].height}
+
+
+def picture(pixels: NDArray[np.float32]) -> dict[str, Any]:
+    """An image (c, h, w) in [0, 1] as a PNG that the page carries."""
+    from PIL import Image
+
+    values = np.round(255 * pixels[:3]).clip(0, 255).astype(np.uint8)
+    image = Image.fromarray(values[0] if len(values) != 3 else np.ascontiguousarray(values.transpose(1, 2, 0)))
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    src = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return {"src": src, "width": image.width, "height": image.height}
+
+
+def _reconstructions(run: "Run", data: "DataSet") -> dict[str, Any]:
+    """Images above, what the model makes of them below."""
+    images = data.sample(10, np.random.default_rng(1))[0]
+    made = run.decode(run.encode(images)[0])
+    return picture(mosaic(np.stack([images.astype(np.float32) / 255, made])))

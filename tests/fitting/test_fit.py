@@ -1,0 +1,213 @@
+"""`karenina.fit` whole, on tiny budgets: folder, page, stops, and a second call."""
+
+import errno
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import karenina
+from karenina.fitting import job as jobs
+from karenina.fitting import page as pages
+from karenina.fitting.core import parse_time
+from karenina.fitting.encoding import encode
+from karenina.fitting.folder import read_names
+
+TINY = {"steps": 30, "latents": 3}
+LEARNT = {"steps": 150, "latents": 3}  # enough for blobs to have active latents
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Forty pictures of a square, in a folder whose name has a space and an umlaut."""
+    root = tmp_path_factory.mktemp("fit") / "Übung eins"
+    root.mkdir()
+    rng = np.random.default_rng(0)
+    for i in range(40):
+        image = np.full((20, 24, 3), rng.integers(0, 100), np.uint8)
+        x, y = rng.integers(0, 14, 2)
+        image[y : y + 6, x : x + 6] = rng.integers(120, 256, 3)
+        Image.fromarray(image).save(root / f"picture {i:02d}.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    return karenina.fit(folder, out=folder.parent / "out ü", models=4, **TINY)
+
+
+def test_a_fit_leaves_a_model_a_ranking_an_answer_and_a_page(found, folder):
+    assert found.best.config.data == "Übung eins"  # as it is: 24 pixels are few enough
+    again = karenina.pick(found.path)
+    assert again.config == found.best.config == karenina.open(found.path / "model").config
+    assert len(found.ranking) == found.answer["models"] == 4
+    assert found.ranking["run"][0] == found.best.path.name
+    answer = json.loads((found.path / "answer.json").read_text())
+    assert answer["verdict"]["level"] == found.verdict.level
+    assert {"time", "few images"} <= {one["kind"] for one in answer["advice"]}
+
+
+def test_the_page_shows_each_active_latent_with_real_images_and_a_box(found):
+    text = found.page.read_text()
+    active = found.answer["active"]
+    assert active >= 1
+    assert len(re.findall(r'<input type="text"[^>]*data-latent="\d"', text)) == active
+    assert text.count("data:image/gif") == active
+    assert text.count("real images nearest to the low end") == active
+    assert "This is too little" in text
+    assert "http" not in re.sub(r"http-equiv", "", text)  # nothing is loaded from elsewhere
+
+
+def test_extremes_are_real_images_at_the_ends_and_otherwise_alike(found, folder):
+    data = karenina.load(folder)
+    images = data.at(np.arange(40))
+    codes = found.best.encode(images)[0]
+    active = np.array(found.answer["kl"]) > 0.05
+    latent = int(np.argmax(found.answer["kl"]))
+    low, high = (pages.nearest(codes, codes[0], latent, codes[:, latent].min() * s, active) for s in (1, -1))
+    assert codes[low[:3], latent].mean() < codes[:, latent].mean()
+    assert len(set(low)) == pages.NEAREST
+    assert set(low[:3]) != set(high[:3])
+
+
+def test_names_become_columns_and_codes_are_the_runs(found, folder, tmp_path):
+    name = {"format": 1, "weights": found.answer["weights"], "names": {"1": "brightness"}}
+    (found.path / "names.json").write_text(json.dumps(name))
+    try:
+        assert encode(found.path, folder, tmp_path / "codes.parquet") == 40
+        frame = pd.read_parquet(tmp_path / "codes.parquet")
+        assert list(frame.columns) == ["image", "latent_0", "brightness", "latent_2"]
+        assert frame["image"][3] == "picture 03.png"
+        ours = found.best.encode(karenina.load(folder).at(np.arange(40)))[0]
+        np.testing.assert_allclose(frame.iloc[:, 1:].to_numpy(), ours, atol=1e-5)
+        encode(found.path, folder, tmp_path / "codes.csv")
+        np.testing.assert_allclose(pd.read_csv(tmp_path / "codes.csv").iloc[:, 1:].to_numpy(), ours, atol=1e-4)
+        other = {**name, "weights": "0"}
+        (found.path / "names.json").write_text(json.dumps(other))
+        with pytest.raises(ValueError, match="another model"):
+            encode(found.path, folder, tmp_path / "codes.parquet")
+    finally:
+        (found.path / "names.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"9": "x"}, "names latent '9', the model has 0 to 2"),
+        ({"0": "a", "1": "a"}, "same name"),
+        (["a"], "should have names"),
+    ],
+)
+def test_wrong_names_are_refused(found, tmp_path, names, message):
+    (tmp_path / "names.json").write_text(json.dumps({"format": 1, "names": names}))
+    with pytest.raises(ValueError, match=message):
+        read_names(tmp_path, 3, "")
+
+
+def test_a_second_call_continues(found, folder, tmp_path):
+    first = karenina.fit("blobs", out=tmp_path, models=2, **LEARNT)
+    before = (first.best.path / "model.safetensors").stat().st_mtime_ns
+    more = karenina.fit("blobs", out=tmp_path, models=4, **LEARNT)
+    assert len(more.ranking) == 4
+    assert (first.best.path / "model.safetensors").stat().st_mtime_ns == before
+    with pytest.raises(ValueError, match="fit of other images"):
+        karenina.fit(folder, out=tmp_path, models=4, **LEARNT)
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, jobs.OutOfTime])
+def test_stopped_in_any_round_it_answers_and_continues_to_the_same_end(stop, tmp_path):
+    whole = karenina.fit("blobs", out=tmp_path / "whole", models=6, methods="beta_vae", **TINY)
+    calls = []
+
+    def interrupt(at):
+        calls.append(at)
+        if at.step == 15:
+            raise stop
+
+    for _ in range(2):  # at once, and with the first round unfinished
+        stopped = karenina.fit("blobs", out=tmp_path / "cut", models=6, progress=interrupt, **TINY)
+        assert stopped.stopped == ("user" if stop is KeyboardInterrupt else "time")
+        assert stopped.best is None
+        assert "none is finished" in stopped.page.read_text()
+        with pytest.raises(ValueError, match="chose no model"):
+            karenina.pick(tmp_path / "cut")
+    ended = karenina.fit("blobs", out=tmp_path / "cut", models=6, **TINY)
+    assert ended.stopped == ""
+    pd.testing.assert_frame_equal(ended.ranking, whole.ranking)
+    for one in (tmp_path / "whole" / "runs" / "1").glob("*/model.safetensors"):
+        assert one.read_bytes() == (tmp_path / "cut" / "runs" / "1" / one.parent.name / one.name).read_bytes()
+
+
+def test_much_more_time_begins_longer_models_and_the_old_answer_stands_until_then(tmp_path):
+    first = karenina.fit("blobs", out=tmp_path, models=2, **TINY)
+
+    def interrupt(at):
+        raise KeyboardInterrupt
+
+    longer = {**TINY, "steps": 60}
+    again = karenina.fit("blobs", out=tmp_path, models=2, progress=interrupt, **longer)
+    assert again.answer["run"] == first.answer["run"]
+    ended = karenina.fit("blobs", out=tmp_path, models=2, **longer)
+    assert ended.answer["steps"] == 60
+    assert ended.answer["run"].startswith("runs/2/")
+
+
+def test_a_time_is_kept_by_what_is_planned(tmp_path, monkeypatch):
+    """The clock is ours here: the plan must fit the time at the measured speed."""
+    monkeypatch.setattr(jobs.Job, "_speed", lambda *_: 0.001)
+    monkeypatch.setattr(jobs.Job, "train", lambda *_: None)
+    karenina.fit("blobs", out=tmp_path / "a", time="10m")
+    plan = json.loads((tmp_path / "a" / "fit.json").read_text())["plans"][0]
+    assert plan["steps"] == jobs.MOST_STEPS
+    assert plan["methods"] == ["beta_vae", "beta_tcvae"]
+    karenina.fit("blobs", out=tmp_path / "b", time="1m")
+    short = json.loads((tmp_path / "b" / "fit.json").read_text())["plans"][0]
+    assert 0.5 * 60 < short["steps"] * jobs.MODELS * 0.001 <= jobs.TRAINING_SHARE * 60
+    assert short["methods"] == ["beta_vae"]
+
+
+def test_a_full_disk_is_one_clear_error_and_loses_nothing(found, folder, tmp_path, monkeypatch):
+    karenina.fit("blobs", out=tmp_path, models=2, **LEARNT)
+    answer = (tmp_path / "answer.json").read_bytes()
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("karenina.fitting.folder.shutil.copy2", full)
+    with pytest.raises(OSError, match="No space left"):
+        karenina.fit("blobs", out=tmp_path, models=4, **LEARNT)
+    monkeypatch.undo()
+    assert (tmp_path / "answer.json").read_bytes() == answer
+    assert karenina.pick(tmp_path).config.data == "blobs"
+    assert not list(tmp_path.glob(".model.*"))
+    assert len(karenina.fit("blobs", out=tmp_path, models=4, **LEARNT).ranking) == 4
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1.5h", 5400), ("2h5s", 7205), (3, 3)])
+def test_times(text, seconds):
+    assert parse_time(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "-5", "ten", "1d", "inf", "nan"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(ValueError, match="a time is like"):
+        parse_time(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time": "1m", "models": 4}, "not both"),
+        ({"models": 1}, "models must be an integer, 2 or more"),
+        ({"models": 4, "methods": "pca"}, "fit trains beta_vae, .* got 'pca'"),
+        ({"models": 4, "search": "grit"}, "search is grid or optuna"),
+        ({"models": 4, "track": "paper:x"}, "track is tensorboard:DIR"),
+        ({"models": 4, "latents": 1}, "latents must be an integer, 2 or more"),
+    ],
+)
+def test_wrong_arguments_are_one_line(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        karenina.fit("blobs", out=tmp_path, **options)
