@@ -3,6 +3,7 @@
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -17,10 +18,11 @@ app = App(
 )
 app.add_typer(data.data_app, name="data")
 app.add_typer(study.study_app, name="study")
-for command in (train.train, score.score, rank.rank, report.report, report.show, report.compare, report.demo):
-    app.command()(command)
-app.command()(audit.audit)
-for command in (fit.fit, fit.encode, fit.export):
+COMMANDS: tuple[Callable[..., None], ...] = (
+    train.train, score.score, rank.rank, report.report, report.show, report.compare, report.demo, audit.audit,
+    fit.fit, fit.encode, fit.export,
+)  # fmt: skip
+for command in COMMANDS:
     app.command()(command)
 
 

@@ -100,8 +100,8 @@ def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
                 "name": names.get(int(latent), ""),
                 "animation": animation(frames),
                 "strip": picture(mosaic(frames[None, np.linspace(0, FRAMES - 1, _STRIP).round().astype(int)])),
-                "low": picture(mosaic(pool[ends[0]][None].astype(np.float32) / 255)),
-                "high": picture(mosaic(pool[ends[1]][None].astype(np.float32) / 255)),
+                "low": picture(mosaic(_as_row(pool[ends[0]]))),
+                "high": picture(mosaic(_as_row(pool[ends[1]]))),
                 "range": (float(low), float(high)),
             }
         )
@@ -184,3 +184,9 @@ def _reconstructions(run: "Run", data: "DataSet") -> dict[str, Any]:
     images = data.sample(10, np.random.default_rng(1))[0]
     made = run.decode(run.encode(images)[0])
     return picture(mosaic(np.stack([images.astype(np.float32) / 255, made])))
+
+
+def _as_row(images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Images (n, c, h, w) as one row (1, n, c, h, w) of a mosaic, in [0, 1]."""
+    scaled: NDArray[np.float32] = np.divide(images[None], 255, dtype=np.float32)
+    return scaled
