@@ -100,6 +100,10 @@ def _print_estimate(found: "Plan", workers: int) -> None:
     total = cost.train_seconds + cost.score_seconds
     each = f"{duration(total / len(found.points))} per model, {cost.score_seconds / total:.0%} of it scoring"
     print(f"time on this machine: about {duration(cost.wall(workers))} with {workers} workers ({each})")
+    if cost.intervention_seconds:
+        every = duration(cost.intervention_seconds / len(found.points))
+        cheap = "" if found.evaluation.interventions == "rows" else '; evaluation.interventions = "rows" is cheaper'
+        print(f"of the scoring, images of interventions take {every} per model{cheap}")
     print(f"disk: about {size(cost.bytes)}")
     for data, reason in cost.unknown.items():
         print(f"{data} cannot be loaded here, its time is that of the others: {reason}")
@@ -206,8 +210,8 @@ def status(
 
         failures = {name: {"label": points[name].label, "reason": folder.reason(name)} for name in found.failed}
         at = [{"model": points[one.hash].label, "at": one.at, "who": one.who} for one in found.running]
-        broken = {"damaged": damaged(folder)} if check else {}
-        print_json({**_counts(found), "stale": found.stale, "at": at, "failures": failures, **broken})
+        checked = {"damaged": damaged(folder)} if check else {}
+        print_json({**_counts(found), "stale": found.stale, "at": at, "failures": failures, **checked})
         return
     print(f"{found.plan.name}: {found.total:,} models")
     done, running, failed = len(found.done), len(found.running), len(found.failed)

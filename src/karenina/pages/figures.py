@@ -84,7 +84,7 @@ def sections(contents: Contents, folder: Path, say: Callable[[str], None]) -> li
 def _says_it_all(name: str, frame: Any) -> bool:
     """Whether the caption has every number: a single bar, or a curve of a single point."""
     if ANALYSES[name].chart is growth_chart:
-        return bool(frame.groupby("score").size().max() == 1)
+        return bool(frame["partners" if "partners" in frame else "seeds"].nunique() == 1)
     return name in ("polarised", "beats_random") and len(frame) < 2
 
 

@@ -85,7 +85,7 @@ def _outcomes(selector: Floats, score: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _summary(
-    chosen: float, random: float, oracle: float, *resampled: Floats
+    chosen: Floats, random: Floats, oracle: Floats, *resampled: Floats
 ) -> tuple[float, float, float, float, float, float, float]:
     low, high = interval(_gain(*resampled))
     gain = float(_gain(*np.atleast_1d(chosen, random, oracle))[0])
