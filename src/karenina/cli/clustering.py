@@ -67,8 +67,8 @@ def show_plan(plan: "Plan", workers: int, *, toml: bool, measure: bool, as_json:
     if as_json:
         from karenina.studies.clustering.estimate import estimate
 
-        cost = {"core_seconds": estimate(plan)} if measure else {}
-        print_json({"name": NAME, **cost, "models": len(plan.strengths), "plan": asdict(plan)})
+        spent = {"core_seconds": estimate(plan)} if measure else {}
+        print_json({"name": NAME, **spent, "models": len(plan.strengths), "plan": asdict(plan)})
         return
     print(f"{NAME}: {len(plan.strengths):,} models\n{grid(plan)}")
     print(f"  {plan.side}x{plan.side} pixels, {plan.latents} latents, {plan.initialisations} agents for each model,")
@@ -136,8 +136,8 @@ def analyse(folder: Path, paper: str | None, *, figures: bool, as_json: bool) ->
         raise ValueError(f"{folder} has no agents that are done: `karenina study run {folder}` goes on")
     if as_json:
         table = write_analysis(folder, rows, plan.cap, figures=figures)
-        made = {f"{one.item.paper} {one.item.name}": one.files for one in write_papers(folder, paper, figures=figures)}
-        print_json({"models": len(rows), "masks": plan.masks, "correlations": table, "items": made})
+        items = {f"{one.item.paper} {one.item.name}": one.files for one in write_papers(folder, paper, figures=figures)}
+        print_json({"models": len(rows), "masks": plan.masks, "correlations": table, "items": items})
         return
     if len(rows) < len(plan.strengths):
         print(f"{folder} is not complete: {len(rows)} of {len(plan.strengths)} models are analysed")
