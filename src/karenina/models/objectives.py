@@ -38,6 +38,7 @@ class Batch:
     step : updates made so far
     size : number of images in the data set, or inf
     beside : dict, the modules trained beside the network (see karenina.training.methods.Beside)
+    labelled, labels : (m, latents) and (m, factors), mean codes of images that have labels, and these, in [0, 1]
     """
 
     x: Tensor
@@ -49,6 +50,8 @@ class Batch:
     step: int
     size: float
     beside: Mapping[str, Any] = field(default_factory=dict)
+    labelled: Tensor | None = None
+    labels: Tensor | None = None
 
 
 def bernoulli(x: Tensor, logits: Tensor) -> Tensor:
@@ -68,9 +71,12 @@ DECODERS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor],
 }
 
 
-def kl_per_latent(mean: Tensor, logvar: Tensor) -> Tensor:
-    """KL(N(mean, e^logvar) || N(0, 1)) of each latent, averaged over the batch: (n, latents) -> (latents,)."""
-    return 0.5 * (mean.square() + logvar.exp() - logvar - 1).mean(0)
+def kl_per_latent(mean: Tensor, logvar: Tensor, dim: int = 0) -> Tensor:
+    """KL(N(mean, e^logvar) || N(0, 1)) of each latent, averaged over the batch: (n, latents) -> (latents,).
+
+    dim: the axis of the batch.
+    """
+    return 0.5 * (mean.square() + logvar.exp() - logvar - 1).mean(dim)
 
 
 def vae(batch: Batch) -> Terms:

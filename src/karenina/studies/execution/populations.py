@@ -3,11 +3,14 @@
 A population is only trained here; its models are then scored one by one, like all others, by whichever worker is free.
 """
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from karenina._files import atomic
 from karenina.studies.execution.folder import Claim, Folder, claim
 from karenina.studies.plan.plan import Plan, Point
 
@@ -43,12 +46,14 @@ def populations(plan: Plan) -> list[tuple[Point, ...]]:
 
 
 def _beside(point: Point) -> Any:
-    """Methods that train a module beside the network go with their like; all others mix."""
-    from karenina.training.methods import find
+    """Methods that train a module beside the network, or from pairs or labels, go with their like; all others mix."""
+    from karenina.training.learners import VAELearner
+    from karenina.training.methods import find_for
 
-    beside = find(point.method)[1].beside
-    names = {name for one in beside for name in one.defaults()}
-    return (point.method, tuple(p for p in point.parameters if p[0] in names)) if beside else None
+    method = find_for(point.method, dict(point.parameters))
+    names = {*method.parameters, *(name for one in method.beside for name in one.defaults())}
+    alike = not names and method.learner is VAELearner
+    return None if alike else (point.method, tuple(p for p in point.parameters if p[0] in names))
 
 
 def _stackable(point: Point, automatic: bool) -> bool:
@@ -65,12 +70,12 @@ def _stackable(point: Point, automatic: bool) -> bool:
 
 def _member(point: Point, data: Any) -> Any:
     from karenina.training.config import make_config
-    from karenina.training.methods import find
+    from karenina.training.methods import find_for
     from karenina.training.stacked_learner import Member
 
     parameters = dict(point.parameters)
     settings = {name: value for name, value in point.arguments.items() if name not in parameters}
-    return Member(make_config(data, point.method, parameters, settings), find(point.method)[1])
+    return Member(make_config(data, point.method, parameters, settings), find_for(point.method, parameters))
 
 
 def train_population(study: str, points: Sequence[Point], checkpoint_seconds: float) -> None:
@@ -109,6 +114,26 @@ def train_population(study: str, points: Sequence[Point], checkpoint_seconds: fl
         where = folder.path / "populations"
         where.mkdir(exist_ok=True)
         paths = [folder.run(point.hash) for point in mine]
+        new = [point.hash for point in mine if not folder.trained(point.hash)]
+        started = time.perf_counter()
         for point, result in zip(mine, train_members(data, members, paths, options, where, free)):
             if isinstance(result, TrainingDiverged):
                 folder.fail(point.hash, f"TrainingDiverged: {result}", fresh=True)
+        share = (time.perf_counter() - started) / max(len(new), 1)
+        for name in new:
+            with atomic(_share(folder, name)) as part:
+                part.write_text(repr(share), encoding="utf-8")
+
+
+def take_share(folder: Folder, name: str) -> float:
+    """The model's share of the seconds in which its population was trained, if it was and they are not taken yet."""
+    try:
+        return float(_share(folder, name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # trained by itself
+        return 0.0
+    finally:
+        _share(folder, name).unlink(missing_ok=True)
+
+
+def _share(folder: Folder, name: str) -> Path:
+    return folder.path / "populations" / f"{name}.seconds"
