@@ -139,7 +139,7 @@ def cut(wanted: Wanted, room: int) -> Wanted:
     def first_to_go(setting: Setting) -> tuple[float, ...]:
         return len(kept[setting]), kept[setting].stop, abs(math.log(setting.strength) - middle)
 
-    while sum(map(len, kept.values())) > room:
+    while sum(map(len, kept.values())) > max(room, 0):
         longest = max(kept, key=first_to_go)
         left = kept[longest]
         # A setting that is new needs two seeds for UDR: one alone is of no use.
