@@ -96,7 +96,7 @@ def test_models_without_labels(make_study, tmp_path, unlabelled):
     assert "These models have no labels" in text
     assert {"by_method", "dynamics_most", "dynamics_least"} <= set(re.findall(r'<figure id="(\w+)"', text))
     assert "Training dynamics against metrics: needs labels" in text
-    assert "the highest of 4 models" in text
+    assert "None of these 4 models is worth picking" in text
     assert "Rank correlation of UDR" not in text
 
 

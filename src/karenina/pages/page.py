@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 20_000_000
 SCRIPTS = ("decoder.js", "charts.js", "latents.js", "table.js", "page.js")
-NO_LABELS = "There are no labels: nothing on this page was checked against true factors."
+UNCHECKED = "nothing on this page was checked against true factors"
 Say = Callable[[str], None]
 
 
@@ -131,7 +131,10 @@ def show(
     values = {
         **_page(contents, choices(contents), shown, []),
         "subtitle": f"{', '.join(about)}; {c.steps:,} steps",
-        "notes": [*contents.notes, *([] if contents.scores.columns(supervised=True) else [NO_LABELS])],
+        "notes": [
+            *contents.notes,
+            *([] if contents.scores.columns(supervised=True) else [f"This model has no labels: {UNCHECKED}."]),
+        ],
         "models_heading": "What it has learnt",
         "models_sentence": "Move a latent and see what it does. Inactive latents do nothing, and are grey.",
     }
@@ -223,7 +226,7 @@ def _page(
     if not models:
         notes.append("There is no finished model yet, so there is nothing to show.")
     elif not contents.scores.columns(supervised=True):
-        notes.append(NO_LABELS)
+        notes.append(f"These models have no labels: {UNCHECKED}.")
     if models == 1:
         notes.append("There is one model, so nothing is ranked or compared.")
     headings: list[tuple[str, str]] = [("answer", "The answer")] if models > 1 else []
