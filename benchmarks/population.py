@@ -1,6 +1,7 @@
 """Models trained as one population, against `train` one after the other and a plain PyTorch loop.
 
 python benchmarks/population.py [--write]   # speed: CPU time of one thread, contestants taking turns, medians
+python benchmarks/population.py --dense     # without convolutions, which take most of the time
 python benchmarks/population.py --paired 16 # also whether the scores of models trained together differ from those alone
 
 Run with OMP_NUM_THREADS=1. Exits 1 if a promise is not kept.
@@ -87,9 +88,9 @@ def together(data: DataSet, members: list[Member]) -> Step:
     noise = [torch.Generator().manual_seed(i) for i in range(len(members))]
     rngs = [np.random.default_rng(i) for i in range(len(members))]
     learner = PopulationLearner(members, len(data), noise, CPU)
-    batches = Batches(data, members[0].config.batch, CPU)
+    batches = Batches(data, members[0].config.batch, CPU, rngs)
     step = iter(range(10**9))
-    return lambda: learner.update(batches, rngs, next(step)) and None
+    return lambda: learner.update(batches, next(step)) and None
 
 
 def milliseconds(steps: dict[str, tuple[Step, int]], repeats: int, updates: int) -> dict[str, list[float]]:
@@ -108,11 +109,11 @@ def milliseconds(steps: dict[str, tuple[Step, int]], repeats: int, updates: int)
     return found
 
 
-TABLE: list[list[str]] = []
+TABLES: dict[str, list[list[str]]] = {"dense": [], "convolutions": []}
 
 
 def compare(
-    title: str, data: DataSet, network: str, units: int | None, sizes: list[int], updates: int
+    title: str, data: DataSet, network: str, units: int | None, sizes: list[int], updates: int, repeats: int
 ) -> dict[str, float]:
     steps: dict[str, tuple[Step, int]] = {}
     if units is not None:
@@ -120,13 +121,14 @@ def compare(
     members = members_of(data, network, max(sizes))
     steps["train"] = alone(data, members[0]), 1
     steps |= {f"population of {k}": (together(data, members[:k]), k) for k in sizes}
-    found = milliseconds(steps, 9, updates)
+    found = milliseconds(steps, repeats, updates)
     medians = {name: statistics.median(values) for name, values in found.items()}
-    print(f"\n{title}: CPU ms per model and step (least to most of 9)")
+    print(f"\n{title}: CPU ms per model and step (least to most of {repeats})")
     for name, values in found.items():
         ratio = medians["train"] / medians[name]
         print(f"  {name:18} {medians[name]:7.2f} ({min(values):.2f}-{max(values):.2f})   {ratio:.2f}x train")
-        TABLE.append([title, name, f"{medians[name]:.2f} ({min(values):.2f}-{max(values):.2f})", f"{ratio:.2f}"])
+        table = TABLES["convolutions" if units is None else "dense"]
+        table.append([title, name, f"{medians[name]:.2f} ({min(values):.2f}-{max(values):.2f})", f"{ratio:.2f}"])
     return medians
 
 
@@ -157,17 +159,21 @@ def main() -> None:
     )
     parser.add_argument("--write", action="store_true", help="put the table into docs/populations.md")
     parser.add_argument("--steps", type=int, default=6000, help="of each of these")
+    parser.add_argument("--dense", action="store_true", help="fully connected networks only")
+    parser.add_argument("--repeats", type=int, default=9, help="turns of each contestant")
     options = parser.parse_args()
+    n = options.repeats
     torch.set_num_threads(1)
     fast.keep_memory()
     kept = {}
-    blobs = compare("mlp on blobs", load("blobs"), "mlp", 128, [2, 4, 8, 16, 32], 96)
+    blobs = compare("mlp on blobs", load("blobs"), "mlp", 128, [2, 4, 8, 16, 32], 96, n)
     kept["mlp, 16 models: 2.2x train"] = blobs["train"] / blobs["population of 16"] >= 2.2
     kept["mlp, 16 models: 3x a plain loop"] = blobs["plain"] / blobs["population of 16"] >= 3
-    sprites = compare("mlp256 on dSprites, side 16", load("dsprites:side=16"), "mlp256", 256, [8, 16, 32], 64)
+    sprites = compare("mlp256 on dSprites, side 16", load("dsprites:side=16"), "mlp256", 256, [8, 16, 32], 64, n)
     kept["mlp256 at side 16, 16 models: 1.5x train"] = sprites["train"] / sprites["population of 16"] >= 1.5
-    compare("conv32 on dSprites, side 32", load("dsprites:side=32"), "conv32", None, [4], 16)
-    compare("conv64 on dSprites", load("dsprites"), "conv64", None, [4], 8)
+    if not options.dense:
+        compare("conv32 on dSprites, side 32", load("dsprites:side=32"), "conv32", None, [4], 16, n)
+        compare("conv64 on dSprites", load("dsprites"), "conv64", None, [4], 8, n)
     print("\nConvolutions on a CPU are trained one by one (population = auto), so never slower than that.")
     if options.paired:
         print(f"\nMIG of {options.paired} models after {options.steps} steps")
@@ -176,7 +182,9 @@ def main() -> None:
         kept["MIG together and alone differ by less than 0.02"] = abs(mean) + half < 0.02
     if options.write:
         heads = ["what", "how", "CPU ms per model and step (least to most)", "times as fast as `train`"]
-        write_part("populations.md", "benchmarks/population.py", markdown(heads, TABLE))
+        for part, table in TABLES.items():
+            if table:
+                write_part("populations.md", f"benchmarks/population.py {part}", markdown(heads, table))
     for promise, held in kept.items():
         print(f"{'held' if held else 'NOT HELD'}: {promise}")
     sys.exit(not all(kept.values()))

@@ -7,11 +7,12 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from karenina import results
 from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.populations import populations, train_population
+from karenina.studies.execution.populations import populations, take_share, train_population
 from karenina.studies.execution.runner import run
 from karenina.studies.plan.parsing import parse
 
@@ -108,6 +109,29 @@ def test_what_another_process_has_is_left_to_it(tmp_path):
     with claim(tmp_path, points[0].hash):
         train_population(str(tmp_path), points, 60.0)
     assert [folder.trained(point.hash) for point in points] == [False, True, True, True]
+
+
+def test_each_model_has_its_share_of_the_time(tmp_path):
+    plan = plan_of()
+    folder = Folder(tmp_path)
+    folder.adopt(plan)
+    points = populations(plan)[0]
+    started = time.perf_counter()
+    train_population(str(tmp_path), points, 60.0)
+    passed = time.perf_counter() - started
+    planted = {point.hash: 1000.0 + i for i, point in enumerate(points)}
+    shares = [take_share(folder, point.hash) for point in points]
+    assert len(set(shares)) == 1
+    assert 0 < sum(shares) <= passed
+    assert take_share(folder, points[0].hash) == 0  # counted once
+    for name, seconds in planted.items():
+        (tmp_path / "populations" / f"{name}.seconds").write_text(str(seconds))
+    run(plan, tmp_path, workers=1, quiet=True)
+    timings = pd.read_parquet(tmp_path / "timings.parquet").query("what == 'train'").set_index("run").seconds
+    assert len(timings) == len(plan.points)
+    for name, seconds in planted.items():
+        assert seconds < timings[name] < seconds + 100
+    assert not list((tmp_path / "populations").glob("*"))
 
 
 def test_a_study_from_before_populations_stays_as_it_was(tmp_path):

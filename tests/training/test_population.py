@@ -1,5 +1,6 @@
 """Populations: every member ends as it would alone, whatever its company, kills and bad neighbours."""
 
+import copy
 import json
 import subprocess
 import sys
@@ -10,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import karenina
+from karenina.models.stacked import Stack, bernoulli
 from karenina.training import Beside, Method, TrainingDiverged, train
-from karenina.training.batches import Batches
+from karenina.training.batches import Batches, Noise
 from karenina.training.config import make_config
 from karenina.training.many import expand, train_many, worth_stacking
 from karenina.training.methods import METHODS
@@ -308,23 +310,23 @@ def test_a_step_never_waits_for_the_device(monkeypatch):
     noise = [torch.Generator().manual_seed(i) for i in range(4)]
     rngs = [np.random.default_rng(i) for i in range(4)]
     learner = PopulationLearner(members, len(data), noise, torch.device("cpu"))
-    batches = Batches(data, 16, torch.device("cpu"))
-    learner.update(batches, rngs, 0)
+    batches = Batches(data, 16, torch.device("cpu"), rngs)
+    learner.update(batches, 0)
 
     def refuse(*args, **kwargs):
         raise AssertionError("a value was read in the middle of a step")
 
     for name in ("item", "tolist", "cpu", "numpy", "__float__", "__bool__", "__int__"):
         monkeypatch.setattr(Tensor, name, refuse)
-    learner.update(batches, rngs, 1)
+    learner.update(batches, 1)
 
 
 def test_batches_are_those_that_sample_would_draw():
     for name in ("blobs", "noisy_dsprites"):
         data = karenina.load(name)
-        batches = Batches(data, 5, torch.device("cpu"))
+        batches = Batches(data, 5, torch.device("cpu"), [np.random.default_rng(i) for i in range(3)])
         assert (batches.table is not None) == (name == "blobs")
-        drawn = batches.draw([np.random.default_rng(i) for i in range(3)])
+        drawn = batches.draw()
         for i, x in enumerate(drawn):
             expected = data.sample(5, np.random.default_rng(i))[0]
             np.testing.assert_array_equal(x.numpy(), expected.astype(np.float32) / np.float32(255))
@@ -332,6 +334,73 @@ def test_batches_are_those_that_sample_would_draw():
     runs = train_many(own, "beta_vae", seeds=2, network="mlp", steps=3, batch=4, latents=2)
     one = train(own, "beta_vae", seed=1, network="mlp", steps=3, batch=4, latents=2)
     np.testing.assert_allclose(runs[1].encode(own)[0], one.encode(own)[0], atol=1e-5)
+
+
+def test_what_is_drawn_ahead_is_what_each_step_would_draw():
+    data = karenina.load("blobs")
+    rngs, same_rngs = ([np.random.default_rng(i) for i in range(2)] for _ in range(2))
+    batches = Batches(data, 5, torch.device("cpu"), rngs)
+    own, same_own = ([torch.Generator().manual_seed(i) for i in range(2)] for _ in range(2))
+    noise = Noise(own, (16, 3), ahead=True)
+    assert noise.ahead > 1
+    for step in range(40):  # beyond what is drawn at once
+        expected = [data.sample(5, rng)[0].astype(np.float32) / np.float32(255) for rng in same_rngs]
+        np.testing.assert_array_equal(batches.draw().numpy(), np.stack(expected))
+        assert torch.equal(noise.draw(), torch.stack([torch.randn(16, 3, generator=one) for one in same_own]))
+        if step in (0, 1, 20, 31):
+            batches.settle()
+            noise.settle()
+            assert [r.bit_generator.state for r in rngs] == [r.bit_generator.state for r in same_rngs]
+            assert all(torch.equal(a.get_state(), b.get_state()) for a, b in zip(own, same_own))
+    assert Noise(own, (5, 3), ahead=True).ahead == 1  # torch draws these otherwise
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 6, 5, 1), (2, 7, 16, 16, 1), (2, 3, 4, 4, 3)])
+def test_the_bernoulli_term_has_the_value_and_the_gradient_of_torch(shape):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(shape, generator=generator).round()
+    for scale in (0.1, 5.0, 60.0):  # at 60 a sigmoid is 0 or 1
+        one, other = ((scale * torch.randn(shape, generator=generator.manual_seed(1))).requires_grad_() for _ in "ab")
+        weights = torch.arange(1.0, 1 + shape[0])
+        found = bernoulli(x, one)
+        each = nn.functional.binary_cross_entropy_with_logits(other, x, reduction="none")
+        expected = each.flatten(1).sum(1) / shape[1]
+        torch.testing.assert_close(found, expected, rtol=3e-6, atol=0)
+        (weights * found).sum().backward()
+        (weights * expected).sum().backward()
+        assert torch.equal(one.grad, other.grad)
+
+
+class Doubled(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+@pytest.mark.parametrize("last", [[], [nn.ReLU()], [Doubled(4, 4)], [nn.Linear(4, 3, bias=False), nn.Tanh()]])
+def test_layers_in_a_row_have_the_gradients_of_torch(last):
+    torch.manual_seed(0)
+    modules = [
+        nn.Sequential(
+            nn.Linear(5, 7),
+            nn.ReLU(),
+            nn.Linear(7, 6),
+            nn.Tanh(),
+            nn.Linear(6, 4),
+            *(copy.deepcopy(one) for one in last),
+        )
+        for _ in range(3)
+    ]
+    stack = Stack(modules)
+    x, own = (torch.randn(3, 8, 5, generator=torch.Generator().manual_seed(1)).requires_grad_() for _ in "ab")
+    y = stack(stack.template, x)
+    expected = torch.stack([module(one) for module, one in zip(modules, own)])
+    torch.testing.assert_close(y, expected)
+    (y - 1).square().sum().backward()
+    (expected - 1).square().sum().backward()
+    torch.testing.assert_close(x.grad, own.grad)
+    for name, value in stack.parameters.items():
+        each = [dict(module.named_parameters())[name].grad for module in modules]
+        torch.testing.assert_close(value.grad, torch.stack(each))
 
 
 @pytest.mark.parametrize(

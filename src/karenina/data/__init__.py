@@ -67,10 +67,16 @@ def _shapes3d(data_dir: Path | None) -> DataSet:
     return (data_dir and shapes3d_file(data_dir)) or shapes3d()
 
 
-def _teapots(data_dir: Path | None, gap: str | None = None, reading: str = "script") -> DataSet:
+def _teapots(
+    data_dir: Path | None,
+    gap: str | None = None,
+    reading: str = "script",
+    part: str | None = None,
+    seed: int = 0,
+) -> DataSet:
     from karenina.data.teapots import teapots
 
-    return teapots(gap, reading)
+    return teapots(gap, reading, part, seed)
 
 
 def _smallnorb(data_dir: Path | None) -> DataSet:

@@ -71,9 +71,12 @@ DECODERS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor],
 }
 
 
-def kl_per_latent(mean: Tensor, logvar: Tensor) -> Tensor:
-    """KL(N(mean, e^logvar) || N(0, 1)) of each latent, averaged over the batch: (n, latents) -> (latents,)."""
-    return 0.5 * (mean.square() + logvar.exp() - logvar - 1).mean(0)
+def kl_per_latent(mean: Tensor, logvar: Tensor, dim: int = 0) -> Tensor:
+    """KL(N(mean, e^logvar) || N(0, 1)) of each latent, averaged over the batch: (n, latents) -> (latents,).
+
+    dim: the axis of the batch.
+    """
+    return 0.5 * (mean.square() + logvar.exp() - logvar - 1).mean(dim)
 
 
 def vae(batch: Batch) -> Terms:

@@ -67,21 +67,27 @@ def pairs_of(data: DataSet, config: Config, method: Method) -> Pairs | None:
 class PairBatches(Batches):
     """Pairs for k models: images (k, 2 batch, c, h, w), and which factors changed, (k, batch, factors)."""
 
-    def __init__(self, pairs: Pairs, batch: int, device: torch.device, expected: float = float("inf")):
-        super().__init__(pairs.data, batch, device, expected)
+    def __init__(
+        self,
+        pairs: Pairs,
+        batch: int,
+        device: torch.device,
+        rngs: Sequence[np.random.Generator],
+        expected: float = float("inf"),
+    ):
+        super().__init__(pairs.data, batch, device, rngs, expected)
         self.pairs = pairs
 
-    def draw(self, rngs: Sequence[np.random.Generator]) -> Any:
+    def draw(self) -> Any:
         changed: list[Any]
         if self.table is not None:
-            found = [self.pairs.index(self.batch, rng) for rng in rngs]
+            found = [self.pairs.index(self.batch, rng) for rng in self.rngs]
             changed = [which for _, _, which in found]
-            index = torch.from_numpy(np.concatenate([part for one in found for part in one[:2]])).to(self.device)
-            x = self.table.index_select(0, index)
-            x = x.float().div_(255) if x.dtype == torch.uint8 else x
+            x = self.gather(np.stack([np.concatenate(one[:2]) for one in found]))
         else:
-            drawn = [self.pairs.sample(self.batch, rng) for rng in rngs]
+            drawn = [self.pairs.sample(self.batch, rng) for rng in self.rngs]
             changed = [which for _, which in drawn]
             x = to_tensor(np.concatenate([images for images, _ in drawn]), self.device)
+            x = x.unflatten(0, (len(self.rngs), 2 * self.batch))
         known = None if changed[0] is None else torch.from_numpy(np.stack(changed)).to(self.device)
-        return x.unflatten(0, (len(rngs), 2 * self.batch)), known
+        return x, known

@@ -119,11 +119,12 @@ class Population:
         moments = trace_steps(steps) if config.trace else []
         watched = to_tensor(self.data.sample(200, np.random.default_rng(0))[0], device) if config.trace else None
         expected = len(self.members) * steps * config.batch
+        rngs = [state.rngs[i] for i in state.alive]
         pairs = pairs_of(self.data, config, self.members[0].method)
         batches = (
-            Batches(self.data, config.batch, device, expected)
+            Batches(self.data, config.batch, device, rngs, expected)
             if pairs is None
-            else PairBatches(pairs, config.batch, device, 2 * expected)
+            else PairBatches(pairs, config.batch, device, rngs, 2 * expected)
         )
         if watched is not None and not state.trace:
             self._watch(learner, state, watched)
@@ -131,16 +132,18 @@ class Population:
         saved = time.monotonic()
         while state.step < steps and state.alive:
             with at_precision(config.precision, device):
-                found = learner.update(batches, [state.rngs[i] for i in state.alive], state.step)
+                found = learner.update(batches, state.step)
             self._add(learner, state, found)
             state.step += 1
             if state.step % row_every == 0 or state.step == steps:
-                self._close_row(learner, state)
+                self._close_row(learner, batches, state)
                 self._report(state, started, first)
             if watched is not None and state.step in moments and state.alive:
                 self._watch(learner, state, watched)
             if self.file is not None and time.monotonic() - saved >= self.options.checkpoint_seconds:
                 if state.step < steps and state.alive:
+                    batches.settle()
+                    learner.epsilon.settle()
                     self._save(learner, state)
                 saved = time.monotonic()
 
@@ -161,16 +164,15 @@ class Population:
         every[state.alive] = units
         state.trace.append(every)
 
-    def _add(self, learner: PopulationLearner, state: State, found: list[tuple[Tensor, Tensor]]) -> None:
+    def _add(self, learner: PopulationLearner, state: State, found: list[Tensor]) -> None:
         """Sums stay on the device until a row is closed."""
-        for group, (values, kl) in zip(learner.groups, found):
-            row = torch.cat([values, kl], 1).double()
-            group.sums = row if group.sums is None else group.sums.add_(row)
+        for group, values in zip(learner.groups, found):
+            group.sums = values.double() if group.sums is None else group.sums.add_(values)
         if state.step == 0:
-            state.first_loss = torch.cat([values[:, 0] for values, _ in found]).tolist()
+            state.first_loss = torch.cat([values[:, 0] for values in found]).tolist()
         state.summed += 1
 
-    def _close_row(self, learner: PopulationLearner, state: State) -> None:
+    def _close_row(self, learner: PopulationLearner, batches: Batches, state: State) -> None:
         """Write a row of every member's history, and leave out who has diverged."""
         finite = torch.stack(
             [p.detach().flatten(1).norm(dim=1) for p in learner.stacks["network"].parameters.values()]
@@ -197,6 +199,7 @@ class Population:
             state.alive = [state.alive[place] for place in kept]
             if kept:
                 learner.keep(kept)
+                batches.keep(kept)
 
     def _fresh(self) -> tuple[PopulationLearner, State]:
         k = range(len(self.members))
@@ -226,7 +229,7 @@ class Population:
             "first_loss": state.first_loss,
             "history": state.history,
             "rngs": [rng.bit_generator.state for rng in state.rngs],
-            "groups": [[group.start, group.stop, group.vmap, group.names] for group in learner.groups],
+            "groups": [[group.start, group.vmap, group.names] for group in learner.groups],
         }
         try:
             write_tensors(self.file, tensors, about, older=self.older)
@@ -256,11 +259,11 @@ class Population:
             state.failed = {int(i): str(reason) for i, reason in about["failed"].items()}
             if len(state.alive) < len(self.members):
                 learner.keep(state.alive)
-            if [[g.start, g.stop] for g in learner.groups] != [one[:2] for one in about["groups"]]:
-                raise BadFile(f"{file} holds another order of models")
-            for i, (group, (_, _, vmap, names)) in enumerate(zip(learner.groups, about["groups"])):
-                group.vmap, group.names, group.sums = bool(vmap), list(names), tensors.get(f"sums/{i}")
-            learner.settled = True
+            learner.restore_groups(
+                [(integer("start", start, 0), vmap, names) for start, vmap, names in about["groups"]]
+            )
+            for i, group in enumerate(learner.groups):
+                group.sums = tensors.get(f"sums/{i}")
             with torch.no_grad():
                 for name, value in learner.tensors().items():
                     if tensors[name].shape != value.shape:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -18,8 +19,8 @@ from torch import Tensor, nn
 from karenina.models import fast
 from karenina.models.networks import Autoencoder, Shape
 from karenina.models.objectives import Batch, Objective, kl_per_latent
-from karenina.models.stacked import Stack, with_parameters
-from karenina.training.batches import Batches
+from karenina.models.stacked import Stack, bernoulli, with_parameters
+from karenina.training.batches import Batches, Noise
 from karenina.training.config import Config
 from karenina.training.feeds import Labels
 from karenina.training.learners import VAELearner, make_learner, minimise, split, total
@@ -61,18 +62,22 @@ def _has_buffers(build: Callable[..., Autoencoder], network: str, shape: Shape, 
 
 @dataclass
 class Group:
-    """Members start:stop of the stack, which share an objective and its parameters.
+    """Members of the stack from `start` on whose objectives are one function, each with its own arguments.
 
     vmap: whether torch.func.vmap computes it for all of them, to the bit as for each; otherwise it is called for each.
     """
 
     objective: Objective
-    parameters: dict[str, Any]
+    arguments: list[dict[str, Any]]
     start: int
-    stop: int
+    swept: dict[str, Tensor]  # the arguments in which members differ, which are floats: (members,)
     vmap: bool = True
     names: list[str] = field(default_factory=list)
     sums: Tensor | None = None  # (members, values) since the last row of the history
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.arguments)
 
     @property
     def rows(self) -> slice:
@@ -109,30 +114,36 @@ class PopulationLearner:
             for name, one in first.optimisers.items()
         }
         self.companions, self.share, self.labels = first.companions, first.share, list(labels)
+        self.epsilon = self._make_noise()
         self.weight, self.decoder = first.weight, members[0].config.decoder
-        self.groups = self.make_groups()
+        self.groups = self._grouped(_changes([_objective_key(member)[:2] for member in self.members]))
         self.settled = False
 
-    def update(self, batches: Batches, rngs: Sequence[np.random.Generator], step: int) -> list[tuple[Tensor, Tensor]]:
-        """One update of every member: for each group its values (members, 1 + terms), loss first, and KLs."""
-        x, changed = split(batches.draw(rngs))
+    def _make_noise(self) -> Noise:
+        config = self.members[0].config
+        images = config.batch * (1 if self.share is None else 2)  # pairs of images
+        return Noise(self.noise, (images, config.latents), ahead=not self.companions)
+
+    def update(self, batches: Batches, step: int) -> list[Tensor]:
+        """One update of every member: for each group its values (members, 1 + terms + latents): loss, terms, KLs."""
+        x, changed = split(batches.draw())
         mean, logvar = self.encode(x)
         if self.share is not None:
             mean, logvar = self.share(mean, logvar, changed)
         z = self.sample(mean, logvar)
         network = self.stacks["network"]
         reconstruction = self.weight * distance(self.decoder, x, network(self.shape.decoder, z).float())
-        kl = torch.func.vmap(kl_per_latent)(mean, logvar)
+        kl = kl_per_latent(mean, logvar, dim=1)
         parts = (x, mean, logvar, z, reconstruction, kl, *self.labelled(step))
         found = self._terms(parts, step)
         loss = torch.cat([values[:, 0] for values in found]).sum()
         minimise(loss, self.optimisers["network"], others=bool(self.companions))
         recorded = [[values.detach()] for values in found]
         for companion in self.companions:
-            losses = self.update_beside(companion, z.detach(), batches.draw(rngs))
+            losses = self.update_beside(companion, z.detach(), batches.draw())
             for group, values in zip(self.groups, recorded):
                 values.append(losses[group.rows, None])
-        return [(torch.cat(values, 1), kl[group.rows].detach()) for group, values in zip(self.groups, recorded)]
+        return [torch.cat([*values, kl[group.rows].detach()], 1) for group, values in zip(self.groups, recorded)]
 
     def update_beside(self, companion: Beside, z: Tensor, x: Tensor) -> Tensor:
         """One update of a module beside each network, from the codes of its update and those of a second batch."""
@@ -164,10 +175,7 @@ class PopulationLearner:
         return mean, logvar
 
     def sample(self, mean: Tensor, logvar: Tensor) -> Tensor:
-        epsilon = torch.empty(mean.shape, device=self.device)
-        for one, noise in zip(epsilon, self.noise):
-            torch.randn(one.shape, generator=noise, device=self.device, out=one)
-        return torch.addcmul(mean, (0.5 * logvar).exp(), epsilon)
+        return torch.addcmul(mean, (0.5 * logvar).exp(), self.epsilon.draw())
 
     @torch.no_grad()
     def activations(self, x: Tensor) -> NDArray[np.float16]:
@@ -197,8 +205,10 @@ class PopulationLearner:
     def keep(self, indices: Sequence[int]) -> None:
         """Continue with these members only, between two rows of the history."""
         chosen = torch.tensor(list(indices), device=self.device)
+        self.epsilon.settle()
         self.members, self.noise = [self.members[i] for i in indices], [self.noise[i] for i in indices]
         self.labels = [self.labels[i] for i in indices] if self.labels else []
+        self.epsilon = self._make_noise()
         for name, stack in self.stacks.items():
             old = self.optimisers[name]
             for key, value in stack.parameters.items():
@@ -209,30 +219,49 @@ class PopulationLearner:
                 for key in ("exp_avg", "exp_avg_sq"):
                     fresh[key].copy_(state[key][chosen])
             self.optimisers[name] = new
-        before = [group for group in self.groups for _ in range(group.start, group.stop)]
-        self.groups = self.make_groups()
-        for group in self.groups:
-            old_group = before[indices[group.start]]
-            group.vmap, group.names = old_group.vmap, old_group.names
+        before = [group for group in self.groups for _ in group.arguments]
+        old_groups = [before[i] for i in indices]
+        bounds = [i for i, group in enumerate(old_groups) if i == 0 or group is not old_groups[i - 1]]
+        self.groups = self._grouped(bounds)
+        for start, group in zip(bounds, self.groups):
+            group.vmap, group.names = old_groups[start].vmap, old_groups[start].names
 
-    def make_groups(self) -> list[Group]:
-        """Neighbours in the stack that share an objective and its parameters."""
-        groups: list[Group] = []
-        keys = [_objective_key(member) for member in self.members]
-        for i, member in enumerate(self.members):
-            assert member.method.objective is not None
-            if i and keys[i] == keys[i - 1]:
-                groups[-1].stop += 1
-            else:
-                groups.append(Group(member.method.objective, _arguments(member), i, i + 1))
-        return groups
+    def _grouped(self, bounds: Sequence[int]) -> list[Group]:
+        """Groups that start at these members."""
+        found = []
+        for start, stop in pairwise([*bounds, len(self.members)]):
+            objective = self.members[start].method.objective
+            assert objective is not None
+            found.append(self._group(objective, [_arguments(member) for member in self.members[start:stop]], start))
+        return found
+
+    def _group(self, objective: Objective, arguments: list[dict[str, Any]], start: int) -> Group:
+        columns = {name: [one[name] for one in arguments] for name in arguments[0]}
+        swept = {
+            name: torch.tensor(column, dtype=torch.float32, device=self.device)
+            for name, column in columns.items()
+            if any(value != column[0] for value in column)
+        }
+        return Group(objective, arguments, start, swept)
+
+    def restore_groups(self, groups: Sequence[tuple[int, bool, list[str]]]) -> None:
+        """Groups as a checkpoint has them: where each starts, whether it is computed at once, and its terms."""
+        self.groups = self._grouped([start for start, _, _ in groups])
+        for group, (_, vmap, names) in zip(self.groups, groups):
+            group.vmap, group.names = bool(vmap), list(names)
+        self.settled = True
 
     def _terms(self, parts: tuple[Tensor, ...], step: int) -> list[Tensor]:
         """Values (members, 1 + terms) of each group, the loss first. The first call finds out how."""
         if not self.settled:
+            bounds: dict[int, bool] = {}
             for group in self.groups:
-                group.vmap = self._exact(group, parts, step)
-            self.settled = True
+                bounds[group.start] = self._exact(group, parts, step)
+                if not bounds[group.start] and not self.companions:  # then perhaps those with equal arguments
+                    for start, stop in pairwise([*_changes(group.arguments), len(group.arguments)]):
+                        part = self._group(group.objective, group.arguments[start:stop], group.start + start)
+                        bounds[part.start] = self._exact(part, parts, step)
+            self.restore_groups([(start, vmap, []) for start, vmap in sorted(bounds.items())])
         beside = {name: stack.each() for name, stack in self.stacks.items() if name != "network"}
         return [self._values(group, parts, step, beside) for group in self.groups]
 
@@ -241,20 +270,22 @@ class PopulationLearner:
 
         It does not where the objective reads a value in the middle, branches on one, or has products of matrices.
         """
-        if group.stop - group.start == 1 or self.companions:
+        if len(group.arguments) == 1 or self.companions:
             return False
-        found = []
+        found: list[list[Tensor]] = []
         for vmap in (False, True):
-            inputs = [part.detach().requires_grad_() for part in parts[1:]]
             group.vmap = vmap
-            try:
-                values = self._values(group, (parts[0], *inputs), step, {})
-            except Exception:
-                if not vmap:
-                    raise
-                return False
-            gradients = torch.autograd.grad(values[:, 0].sum(), inputs, allow_unused=True)
-            found.append([values, *(g for g in gradients if g is not None)])
+            found.append([])
+            for when in (step, step + 777):  # an argument may be multiplied by a function of the step
+                inputs = [part.detach().requires_grad_() for part in parts[1:]]
+                try:
+                    values = self._values(group, (parts[0], *inputs), when, {})
+                except Exception:
+                    if not vmap:
+                        raise
+                    return False
+                gradients = torch.autograd.grad(values[:, 0].sum(), inputs, allow_unused=True)
+                found[-1] += [values, *(g[group.rows] for g in gradients if g is not None)]
         one, all_at_once = found
         return len(one) == len(all_at_once) and all(torch.equal(a, b) for a, b in zip(one, all_at_once))
 
@@ -263,21 +294,26 @@ class PopulationLearner:
     ) -> Tensor:
         names: list[str] = []
 
-        def values(parts: tuple[Tensor, ...], own: Mapping[str, dict[str, Tensor]]) -> Tensor:
+        def values(
+            parts: tuple[Tensor, ...], arguments: dict[str, Any], own: Mapping[str, dict[str, Tensor]]
+        ) -> Tensor:
             x, mean, logvar, z, reconstruction, kl, *labels = parts
             modules = {name: Bound(self.stacks[name].template, weights) for name, weights in own.items()}
             batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, modules, *labels)
-            terms = group.objective(batch, **group.parameters)
+            terms = group.objective(batch, **arguments)
             loss = total(terms)
             names[:] = ["loss", *terms]
             return torch.stack([loss, *terms.values()])
 
         if group.vmap:
-            found = torch.func.vmap(lambda *of_one: values(of_one, {}))(*(part[group.rows] for part in parts))
+            whole = group.start == 0 and group.stop == len(self.members)
+            mine = parts if whole else tuple(part[group.rows] for part in parts)
+            shared = group.arguments[0]
+            found = torch.func.vmap(lambda of_one, own: values(of_one, {**shared, **own}, {}))(mine, group.swept)
         else:
             each = zip(*(part[group.rows].unbind() for part in parts))
             own = [{name: of[i] for name, of in beside.items()} for i in range(group.start, group.stop)]
-            found = torch.stack([values(one, weights) for one, weights in zip(each, own)])
+            found = torch.stack([values(*of_one) for of_one in zip(each, group.arguments, own)])
         group.names = [*names, *(companion.name for companion in self.companions)]
         return found
 
@@ -305,15 +341,11 @@ class Bound:
 
 
 def distance(decoder: str, x: Tensor, outputs: Tensor) -> Tensor:
-    """-log p(x|z) of each member, (k,): `karenina.models.objectives.DECODERS` with the member as first axis.
-
-    Written out, because vmap of the Bernoulli one takes three times as long and rounds differently.
-    """
+    """-log p(x|z) of each member, (k,): `karenina.models.objectives.DECODERS` with the member as first axis."""
     if decoder == "bernoulli":
-        each = nn.functional.binary_cross_entropy_with_logits(outputs, x, reduction="none")
-    else:
-        each = 0.5 * (outputs - x).square()
-    return each.flatten(1).sum(1) / x.shape[1]
+        # In the order of memory, channels last.
+        return bernoulli(x.permute(0, 1, 3, 4, 2), outputs.permute(0, 1, 3, 4, 2))
+    return (0.5 * (outputs - x).square()).flatten(1).sum(1) / x.shape[1]
 
 
 def _arguments(member: Member) -> dict[str, Any]:
@@ -322,9 +354,20 @@ def _arguments(member: Member) -> dict[str, Any]:
     return {name: value for name, value in member.config.parameters.items() if name not in taken}
 
 
-def _objective_key(member: Member) -> str:
-    """Equal for members that share an objective and its parameters."""
-    return json.dumps([member.config.method, _arguments(member)], sort_keys=True)
+def _objective_key(member: Member) -> tuple[str, str, str]:
+    """The member's objective, its arguments that are no floats, and those that are.
+
+    Members that share the first two can be computed at once; those that share all need not even tell numbers apart.
+    """
+    arguments = _arguments(member)
+    kinds = {name: type(value).__name__ if isinstance(value, float) else value for name, value in arguments.items()}
+    floats = {name: value for name, value in arguments.items() if isinstance(value, float)}
+    return member.config.method, json.dumps(kinds, sort_keys=True), json.dumps(floats, sort_keys=True)
+
+
+def _changes(arguments: Sequence[Any]) -> list[int]:
+    """Where runs of equal ones start."""
+    return [i for i, one in enumerate(arguments) if i == 0 or one != arguments[i - 1]]
 
 
 def grouped(members: Sequence[Member]) -> list[list[int]]:

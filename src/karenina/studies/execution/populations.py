@@ -3,11 +3,14 @@
 A population is only trained here; its models are then scored one by one, like all others, by whichever worker is free.
 """
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from karenina._files import atomic
 from karenina.studies.execution.folder import Claim, Folder, claim
 from karenina.studies.plan.plan import Plan, Point
 
@@ -111,6 +114,26 @@ def train_population(study: str, points: Sequence[Point], checkpoint_seconds: fl
         where = folder.path / "populations"
         where.mkdir(exist_ok=True)
         paths = [folder.run(point.hash) for point in mine]
+        new = [point.hash for point in mine if not folder.trained(point.hash)]
+        started = time.perf_counter()
         for point, result in zip(mine, train_members(data, members, paths, options, where, free)):
             if isinstance(result, TrainingDiverged):
                 folder.fail(point.hash, f"TrainingDiverged: {result}", fresh=True)
+        share = (time.perf_counter() - started) / max(len(new), 1)
+        for name in new:
+            with atomic(_share(folder, name)) as part:
+                part.write_text(repr(share), encoding="utf-8")
+
+
+def take_share(folder: Folder, name: str) -> float:
+    """The model's share of the seconds in which its population was trained, if it was and they are not taken yet."""
+    try:
+        return float(_share(folder, name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # trained by itself
+        return 0.0
+    finally:
+        _share(folder, name).unlink(missing_ok=True)
+
+
+def _share(folder: Folder, name: str) -> Path:
+    return folder.path / "populations" / f"{name}.seconds"

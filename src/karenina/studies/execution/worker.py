@@ -100,6 +100,7 @@ def is_full(error: BaseException | None) -> bool:
 def _train_and_score(folder: Folder, point: Point, scoring: Scoring, checkpoint_seconds: float, held: Claim) -> None:
     from karenina.evaluation.data import load_cached
     from karenina.evaluation.scoring import SCORE_COLUMNS, evaluate
+    from karenina.studies.execution.populations import take_share
     from karenina.training import train
 
     def progress(at: "Progress") -> None:
@@ -118,7 +119,10 @@ def _train_and_score(folder: Folder, point: Point, scoring: Scoring, checkpoint_
     save_array(path / "codes.npy", found.codes.astype("float32"))
     save_array(path / "kl.npy", found.kl)
     scored = time.perf_counter()
-    seconds = {"load": loaded - start, "train": trained - loaded, "score": scored - trained}
+    together = take_share(folder, point.hash)
+    seconds = {"load": loaded - start, "train": trained - loaded + together, "score": scored - trained}
+    if found.intervention_seconds:
+        seconds["interventions"] = found.intervention_seconds
     metrics = {row.metric: row.seconds for row in found.table.rows} if found.table else {}
     about = {
         "run": point.hash,

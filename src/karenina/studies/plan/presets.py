@@ -205,7 +205,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "network": "resnet",
             "init": "he",
             "steps": 100_000,
-            "data": "teapots:gap=exclude",
+            "data": "teapots:gap=exclude,part=train",
             "methods": _DCI_METHODS,
             "seeds": 1,
             "evaluation": _MEASURED["eastwood2018"],
