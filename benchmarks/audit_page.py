@@ -1,17 +1,21 @@
 """Write the results in docs/audit.md, rules and tables and pictures, from the folder of an audit.
 
 karenina audit --full --protocol ours --protocol quantile --protocol locatello --protocol carbonneau --out FOLDER
-python benchmarks/audit_page.py FOLDER
+karenina audit infomec dci_es mcc mcc_rank r2_affine --protocol ours --out FOLDER2    # metrics that came later
+python benchmarks/audit_page.py FOLDER FOLDER2
+
+Folders must have the same seeds and rows. Pictures are those of the metrics of all folders.
 """
 
 import argparse
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from pages import DOCS, write_part
 
-from karenina.audit import Audit, read
+from karenina.audit import Audit, read, write
 from karenina.audit._rules import PRINTED_TABLE_1
 from karenina.audit.pages import characteristics_text, markdown_table, rules_text, table_1_text
 
@@ -48,19 +52,20 @@ def results(audit: Audit, pictures: list[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="of an audit with all experiments")
+    parser.add_argument("folders", type=Path, nargs="*", help="of audits: first the one with all experiments")
     parser.add_argument("--page", type=Path, default=DOCS / "audit.md")
     options = parser.parse_args()
-    if options.folder is None:
+    if not options.folders:
         parser.print_usage()
         return
     try:
-        audit = read(options.folder)
+        audit = read(*options.folders)
     except ValueError as error:
         sys.exit(f"audit_page.py: {error}")
-    pictures = [name for name in PICTURES if (options.folder / name).exists()]
-    for name in pictures:
-        shutil.copy(options.folder / name, options.page.parent / "pictures" / PICTURES[name][0])
+    with tempfile.TemporaryDirectory() as drawn:
+        pictures = [path.name for path in write(audit, drawn) if path.name in PICTURES]
+        for name in pictures:
+            shutil.copy(Path(drawn) / name, options.page.parent / "pictures" / PICTURES[name][0])
     write_part(str(options.page), Path(__file__).name, results(audit, pictures))
 
 

@@ -201,7 +201,7 @@ def test_trees_are_only_run_when_asked_for():
 
 def test_dci_stands_for_all_kinds_of_it():
     found = {metric for group in metric_groups(["mig", "dci"], ["ours"], {}, False) for metric in group.metrics}
-    assert found == {"mig", "dci_lasso", "dci_forest", "dci_boosted", "dci_aligned"}
+    assert found == {"mig", "dci_lasso", "dci_forest", "dci_boosted", "dci_aligned", "dci_es"}
 
 
 def test_old_scores_are_not_taken_for_those_of_a_changed_function(tmp_path, monkeypatch):
@@ -265,3 +265,26 @@ def test_the_smallest_audit_there_is():
 @pytest.mark.parametrize(("name", "cut"), [("with_bins", True), ("best_correlation", None)])
 def test_bins_of_ones_own_metrics(name, cut):
     assert uses_bins(name, "mine", {name: getattr(own, name)}) is cut
+
+
+def test_audits_of_other_metrics_and_experiments_are_joined(tmp_path):
+    only = {"protocols": ["ours"], "seeds": 2, "rows": 400}
+    old = run(["mig"], out=tmp_path / "old", experiments=["noise"], **only)
+    run(["mcc", "mig"], out=tmp_path / "new", experiments=["noise", "dead"], **only)
+    both = read(tmp_path / "old", tmp_path / "new")
+    assert [key.metric for key in both.keys] == ["mig", "mcc"]
+    assert both.about["experiments"] == ["noise", "dead"]
+    assert not both.frame.duplicated(["experiment", "value", "seed", "protocol", "metric", "property"]).any()
+    noise = both.curve("ours", "mig", "compactness", "noise")
+    assert noise["mean"].tolist() == old.curve("ours", "mig", "compactness", "noise")["mean"].tolist()
+    assert set(characteristics(both)) == set(both.keys)
+    assert str(characteristics(read(tmp_path / "old"))[both.keys[0]]["one outlier"]) == "–"
+    run(["mcc"], out=tmp_path / "other", experiments=["noise"], protocols=["ours"], seeds=1, rows=400)
+    with pytest.raises(ValueError, match="other seeds than"):
+        read(tmp_path / "old", tmp_path / "other")
+
+
+def test_metrics_on_request_are_audited_when_named():
+    names = {m for group in metric_groups(["all"], ["ours"], {}, False) for m in group.metrics}
+    by_default = {m for group in metric_groups(None, ["ours"], {}, True) for m in group.metrics}
+    assert names - by_default == {"infomec", "dci_es", "mcc", "mcc_rank", "r2_affine"}

@@ -7,9 +7,10 @@ from math import pi
 import numpy as np
 import pytest
 
+import karenina
 from karenina.data import _raster
 from karenina.data._teapot_mesh import control_points, teapot_mesh
-from karenina.data.teapots import BOX, _scene, in_gap, teapots
+from karenina.data.teapots import BOX, PARTS, _scene, in_gap, teapots
 
 ROUND = (0.4, 1.3, 2.9, 4.4, 5.8)
 
@@ -316,3 +317,24 @@ def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, folder, before, d
     )
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) == data.sample(2, 0)[0].sum()
+
+
+def test_parts_are_fixed_by_a_seed_and_hold_what_the_paper_counts():
+    found = {part: karenina.load(f"teapots:part={part}") for part in PARTS}
+    assert [len(data) for data in found.values()] == [160_000, 20_000, 20_000]
+    rows = np.concatenate([data.factors.rows for data in found.values()])
+    assert len(np.unique(rows, axis=0)) == 200_000
+    again = karenina.load("teapots:part=test")
+    np.testing.assert_array_equal(again.factors.rows, found["test"].factors.rows)
+    assert not np.array_equal(karenina.load("teapots:part=test,seed=1").factors.rows, again.factors.rows)
+    outside = karenina.load("teapots:part=test,gap=exclude")
+    assert len(outside) == 20_000 - in_gap(again.factors.rows).sum()
+    _, drawn = outside.sample(200, np.random.default_rng(0))
+    assert {tuple(row) for row in drawn} <= {tuple(row) for row in outside.factors.rows}
+    assert not in_gap(drawn).any()
+    with pytest.raises(ValueError, match="part is 'training', expected None or one of 'train'"):
+        karenina.load("teapots:part=training")
+    with pytest.raises(ValueError, match="seed is -1, expected an integer"):
+        karenina.load("teapots:part=train,seed=-1")
+    with pytest.raises(ValueError, match="none with given factors"):
+        again.sample(3, np.random.default_rng(0), {"red": 0.5})

@@ -1,11 +1,14 @@
 """Regression, zero-shot inference and wrong labels as measures of a run."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import karenina
+from karenina.data.teapots import in_gap
+from karenina.evaluation.data import data_of, inputs
 from karenina.evaluation.more import MORE, NOISED, Measured, has_gap, label_noise, more_rows, regression, zero_shot
 from karenina.evaluation.scoring import evaluate
 from karenina.studies.plan.parsing import parse
@@ -26,14 +29,33 @@ def test_regression_of_codes_that_are_the_factors_in_another_order(blobs):
     order = [2, 0, 3, 1]
     rows = regression(measured(blobs[:, order].astype(np.float32), blobs))
     found = {(metric, part, of): value for metric, _, part, of, value, _ in rows}
-    for model in ("lasso", "forest"):
+    for model in ("lasso", "forest", "forest_splits"):
         for of in ("", "code 0", "code 3"):
             assert found[f"regression_{model}", "disentanglement", of] == pytest.approx(1, abs=0.02)
         for of in ("", "background", "radius"):
             assert found[f"regression_{model}", "completeness", of] == pytest.approx(1, abs=0.02)
             assert found[f"regression_{model}", "nrmse", of] == pytest.approx(0, abs=0.02)
-    assert len(rows) == 2 * (5 + 5 + 5)
+    assert len(rows) == 3 * (5 + 5 + 5)
     assert {row[1] for row in rows} == {"regression"}
+
+
+def test_shares_of_splits_stand_beside_impurity(blobs):
+    codes = blobs + np.random.default_rng(1).normal(size=blobs.shape)
+    rows = regression(measured(codes.astype(np.float32), blobs))
+    found = {(metric, part, of): value for metric, _, part, of, value, _ in rows}
+    forest, splits = (
+        {key[1:]: v for key, v in found.items() if key[0] == f"regression_{m}"} for m in ("forest", "forest_splits")
+    )
+    assert forest.keys() == splits.keys()
+    assert forest["nrmse", ""] == splits["nrmse", ""]
+    exact = karenina.metrics.dci(
+        codes.astype(np.float32), blobs, model=karenina.metrics.Trees(importance="splits"), continuous=True
+    )
+    assert splits["disentanglement", ""] == pytest.approx(exact.disentanglement)
+    assert splits["completeness", "radius"] == pytest.approx(
+        exact.per_factor[list(karenina.load("blobs").factor_names).index("radius")]
+    )
+    assert splits["disentanglement", ""] < forest["disentanglement", ""]
 
 
 def test_nrmse_of_noise_is_one(blobs):
@@ -56,9 +78,12 @@ def test_wrong_labels_lower_scores_step_by_step(blobs):
     assert mig[3] < 0.75
 
 
-def test_zero_shot_of_a_model_that_never_saw_the_corner():
-    data = karenina.load("teapots:gap=exclude")
-    run = karenina.train(data, "pca", latents=3, steps=2)
+def test_zero_shot_of_a_model_that_never_saw_the_corner(tmp_path):
+    karenina.train("teapots:gap=exclude", "pca", latents=3, steps=2, out=tmp_path / "run")
+    run = karenina.open(tmp_path / "run")
+    data = data_of(run)  # a run remembers the gap
+    assert has_gap(data.name)
+    assert not in_gap(inputs(data, 300)[1]).any()
     found = evaluate(run, data, metrics=["mig"], rows=200, also=["zero_shot"])
     rows = {(metric, of): value for metric, family, _, of, value, _ in found.more if family == "task"}
     assert {metric for metric, _ in rows} == {
@@ -94,3 +119,30 @@ def test_scores_made_before_there_was_a_choice_keep_their_name():
     assert Scoring(also=("regression",)).hash != Scoring().hash
     plain = parse('data = "blobs"\nseeds = 1\nmethods.vae = {}').evaluation
     assert plain.hash == Scoring().hash
+
+
+def test_wrong_labels_and_zero_shot_are_among_the_tasks(blobs, monkeypatch):
+    monkeypatch.setattr("karenina.evaluation.scoring.with_tasks", lambda table, *given: table)  # boosted trees
+    table = karenina.score(blobs[:300].astype(float), blobs[:300], ["mig"], tasks=True)
+    found = {row.metric: row.value for row in table.rows}
+    assert found["mig_noise_0"] == pytest.approx(found["mig"])
+    assert found["mig_noise_3"] < found["mig_noise_1"] < found["mig_noise_0"]
+    run = karenina.train("teapots:gap=exclude", "pca", latents=2, steps=2)
+    seen = {}
+    monkeypatch.setattr("karenina.evaluation.scoring.more_rows", lambda names, measured: seen.update(names=names) or [])
+    monkeypatch.setattr("karenina.evaluation.scoring.sampler_of", lambda *given: None)
+    few = partial(evaluate, rows=20)
+    monkeypatch.setattr("karenina.evaluation.scoring.evaluate", few)
+    karenina.score(run, metrics=["mig"], tasks=True)
+    assert seen["names"] == ["label_noise", "zero_shot"]
+    karenina.score(run, metrics=["mig"])
+    assert seen["names"] == []
+
+
+def test_a_run_of_the_training_part_is_scored_on_the_test_part():
+    """Eastwood & Williams (2018), 4.1: 160,000, 20,000 and 20,000 images, fixed."""
+    train, test = (karenina.load(f"teapots:part={part},seed=3") for part in ("train", "test"))
+    assert (len(train), len(test)) == (160_000, 20_000)
+    _, factors = inputs(train, 50)
+    assert {tuple(row) for row in factors} <= {tuple(row) for row in test.factors.rows}
+    assert not {tuple(row) for row in factors} & {tuple(row) for row in train.factors.rows}

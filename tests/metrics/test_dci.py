@@ -220,18 +220,57 @@ def test_forests_are_scikit_learns_on_average(kind):
     ours, theirs = [], []
     for seed in range(12):
         if kind == "labels":
-            importance, guess = forest(Sorted.of(codes), test, label, 6, np.random.default_rng(seed), depths=[5])
+            importance, guess, _ = forest(Sorted.of(codes), test, label, 6, np.random.default_rng(seed), depths=[5])
             model = RandomForestClassifier(10, max_depth=5, max_features=1.0, random_state=seed).fit(codes, label)
             right = np.minimum((truth[:, 0] * 6).astype(int), 5)
             quality = (guess[0].argmax(axis=1) == right).mean(), (model.predict(test) == right).mean()
         else:
-            importance, guess = forest(Sorted.of(codes), test, v[:, 0], 0, np.random.default_rng(seed), depths=[5])
+            importance, guess, _ = forest(Sorted.of(codes), test, v[:, 0], 0, np.random.default_rng(seed), depths=[5])
             model = RandomForestRegressor(10, max_depth=5, random_state=seed).fit(codes, v[:, 0])
             quality = tuple(100 * ((g - truth[:, 0]) ** 2).mean() for g in (guess[0, :, 0], model.predict(test)))
         ours.append([*importance, quality[0]])
         theirs.append([*model.feature_importances_, quality[1]])
     error = np.sqrt((np.var(ours, axis=0) + np.var(theirs, axis=0)) / 12) + 1e-4
     assert (np.abs(np.mean(ours, axis=0) - np.mean(theirs, axis=0)) < 4 * error).all()
+
+
+def test_shares_of_splits_are_scikit_learns_on_average():
+    codes, v = mixed(400)
+    ours, theirs = [], []
+    for seed in range(12):
+        ours.append(forest(Sorted.of(codes), codes, v[:, 0], 0, np.random.default_rng(seed), depths=[4]).splits)
+        model = RandomForestRegressor(10, max_depth=4, random_state=seed).fit(codes, v[:, 0])
+        counts = [
+            np.bincount(t.tree_.feature[t.tree_.feature >= 0], minlength=codes.shape[1]) for t in model.estimators_
+        ]
+        theirs.append(np.mean([count / count.sum() for count in counts], axis=0))
+    error = np.sqrt((np.var(ours, axis=0) + np.var(theirs, axis=0)) / 12) + 1e-4
+    assert (np.abs(np.mean(ours, axis=0) - np.mean(theirs, axis=0)) < 4 * error).all()
+    np.testing.assert_allclose(np.sum(ours, axis=1), 1)
+
+
+def test_both_readings_of_importance_come_from_one_forest():
+    """Eastwood and Williams (2018), section 4.3, count splits; the decrease of impurity is what scikit-learn has."""
+    codes, v = mixed(400)
+    codes = codes + np.random.default_rng(3).normal(size=codes.shape) * 0.2 * codes.std(axis=0)
+    given = {"depths": (8,), "folds": 2}
+    by_splits = dci(codes, v, model=Trees("forest", importance="splits", **given))
+    by_impurity = dci(codes, v, model=Trees("forest", **given))
+    both = by_impurity.details["importances"]
+    np.testing.assert_array_equal(by_splits.importance, both["splits"])
+    np.testing.assert_array_equal(by_impurity.importance, both["impurity"])
+    np.testing.assert_array_equal(by_splits.per_factor_informativeness, by_impurity.per_factor_informativeness)
+    assert by_splits.disentanglement < by_impurity.disentanglement  # near the leaves splits fall on noise, too
+    with pytest.raises(ValueError, match="importance is 'gain', expected one of 'impurity', 'splits'"):
+        Trees(importance="gain")
+    with pytest.raises(ValueError, match="for forests"):
+        Trees("boosted", importance="splits")
+
+
+def test_a_forest_of_one_leaf_has_no_importance():
+    constant = np.zeros((20, 2))
+    grown = forest(Sorted.of(constant), constant, np.arange(20.0), 0, np.random.default_rng(0), depths=[3])
+    assert grown.importance.tolist() == grown.splits.tolist() == [0, 0]
 
 
 def test_a_forest_cut_off_is_the_forest_grown_to_that_depth():

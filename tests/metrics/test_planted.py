@@ -10,14 +10,17 @@ FACTORS = planted.labels(2000, (4, 5, 6))
 NAMES = [name for name, metric in METRICS.items() if not metric.codes_only]
 SMALLER = {"dci_forest": {"model": Trees("forest", depths=(4, 8), folds=3)}, "dci_lasso": {"model": Lasso(folds=3)}}
 # Below 1 by definition: what a code has besides its factor's entropy, and linear SVMs on one code of several classes.
-NOT_ONE = {"jemmig": 0.55, "sap": 0.35, "explicitness": 0.95}
+NOT_ONE = {"jemmig": 0.55, "sap": 0.35, "explicitness": 0.95, "dci_es": 0.9}
 # Scores of noise that are not near 0: chance, and metrics that compare a code with its own best factor.
 NOISE = {"z_diff": 0.5, "z_min_variance": 0.5, "z_max_variance": 0.5, "explicitness": 0.6, "irs": 0.5} | dict.fromkeys(
-    ("modularity", "modularity_weighted", "dci_lasso", "dci_aligned"), 1.0
+    ("modularity", "modularity_weighted", "dci_lasso", "dci_aligned", "infomec", "dci_es"), 1.0
 )
 # Scores that fall when every factor has two codes, and when no code stands for a factor.
 COMPACT = {"mig", "sap", "jemmig"}
-BLIND_TO_ROTATION = {"explicitness", "dci_aligned", "z_diff", "z_min_variance", "z_max_variance"}
+BLIND_TO_ROTATION = {"explicitness", "dci_aligned", "z_diff", "z_min_variance", "z_max_variance", "dci_es", "r2_affine"}
+
+# The rotation is a small one, and |correlations| fall with its square.
+LOST = {"mcc": 0.03, "mcc_rank": 0.03}
 
 
 def value(name, codes, factors=FACTORS):
@@ -36,7 +39,7 @@ def test_planted(name):
     lost = perfect - value(name, planted.duplicated(FACTORS))
     assert lost > 0.25 if name in COMPACT else abs(lost) < 0.05
     lost = perfect - value(name, planted.rotated(FACTORS))
-    assert abs(lost) < 0.06 if name in BLIND_TO_ROTATION else lost > 0.08
+    assert abs(lost) < 0.06 if name in BLIND_TO_ROTATION else lost > LOST.get(name, 0.08)
 
 
 @pytest.mark.parametrize("part", ["completeness", "informativeness"])

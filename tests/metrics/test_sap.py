@@ -219,3 +219,18 @@ def test_same_seed_same_result():
 def test_bad_options(arguments, message):
     with pytest.raises(ValueError, match=message):
         sap(*some(), **arguments)
+
+
+def test_dead_codes_score_nothing_above_a_threshold():
+    """Carbonneau et al. (2022), 4.3.3. A faint copy of a factor takes its gap away, unless it counts as dead."""
+    rng = np.random.default_rng(0)
+    v = rng.normal(size=(500, 2))
+    codes = np.column_stack([v, 0.01 * v])
+    assert float(sap(codes, v)) == pytest.approx(0, abs=1e-6)
+    assert float(sap(codes, v, threshold=0.01)) == pytest.approx(1, abs=0.02)
+    assert sap(codes, v, threshold=0.01).matrix[:, 2:].max() == 0
+    assert float(sap(codes, v, threshold=100)) == 0
+    labels = (v > 0).astype(int)
+    assert float(sap(codes, labels, threshold=0.01)) > 0.3 > 0.05 > float(sap(codes, labels))
+    with pytest.raises(ValueError, match="threshold is -1, expected 0 or more"):
+        sap(codes, v, threshold=-1)

@@ -48,7 +48,17 @@ def test_perfect_codes_score_high_on_every_property(perfect):
     scored = frame[frame.family != "label-free"].set_index("metric").value
     # SAP is a difference of accuracies of linear classifiers, and jemmig also asks that codes carry nothing else.
     assert (scored.drop(["sap", "jemmig"]) > 0.85).all(), scored
-    assert set(frame.property) == {"modularity", "compactness", "explicitness", "holistic", "independence"}
+    common = {"modularity", "compactness", "explicitness", "holistic", "independence"}
+    assert set(frame.property) == common | {"ease of use", "size"}
+
+
+def test_metrics_on_request_are_computed_when_named_or_by_all():
+    later = {"infomec", "dci_es", "mcc", "mcc_rank", "r2_affine"}
+    assert set(scoring.select("all", None)) - set(scoring.select(None, None)) == later
+    assert set(scoring.select(["all"], "locatello")) == set(scoring.select(None, "locatello"))
+    assert set(scoring.select(["mcc", "mig"], None)) == {"mcc", "mig"}
+    with pytest.raises(ValueError, match="the protocol locatello has no mcc"):
+        scoring.select(["mcc"], "locatello")
 
 
 def test_shuffled_codes_score_low(perfect):

@@ -52,10 +52,8 @@ def test_the_table_sorts_both_ways_and_filters(browser, page):
     fill(browser, f"mig>{bound}")
     assert set(rows(browser)) == {run for run in runs if mig[run] > bound}
     fill(browser, "beta=8 seed")
-    assert {data["models"]["label"][runs.index(run)] for run in rows(browser)} == {
-        "beta_vae beta=8, seed 0",
-        "beta_vae beta=8, seed 1",
-    }
+    eight = [run for run, label in zip(runs, data["models"]["label"]) if "beta=8," in label]
+    assert sorted(rows(browser)) == sorted(eight)
     fill(browser, "nothing>1")
     assert rows(browser) == []
     assert "no column of numbers called nothing" in browser.find_element("id", "shown").text
@@ -79,7 +77,7 @@ def test_what_is_shown_is_downloaded(browser, page, tmp_path, study):
     lines = list(csv.DictReader(io.StringIO(file.read_text())))
     contents = read([study])
     known = dict(zip(contents.about["run"], contents.score("kl")))
-    assert len(lines) == 2
+    assert len(lines) == contents.about["label"].str.contains("beta=8,").sum()
     assert {"model", "run", "active_latents", "udr_lasso", "mig", "kl"} <= set(lines[0])
     for line in lines:
         assert "beta=8" in line["model"]
@@ -117,8 +115,9 @@ def test_the_learning_curve_is_that_of_the_history(browser, page, study):
     script = "$('term').value = 'kl'; $('term').dispatchEvent(new Event('change'))"
     browser.execute_script(script)
     assert len(browser.find_elements("css selector", "#curves .series")) == 1
-    assert browser.find_element("css selector", "#curves .faint").get_attribute("d").count("M") == 3
-    assert "other 3 models" in browser.find_element("id", "curves").text
+    others = len(data["models"]["run"]) - 1
+    assert browser.find_element("css selector", "#curves .faint").get_attribute("d").count("M") == others
+    assert f"other {others} models" in browser.find_element("id", "curves").text
 
 
 def test_tips_by_mouse_and_by_keyboard(browser, page):
@@ -135,8 +134,7 @@ def test_tips_by_mouse_and_by_keyboard(browser, page):
     start = f"{spec['rows'][0]}, {spec['columns'][1]}: {spec['values'][0][1]:.3f}"
     assert tip.is_displayed()
     assert tip.text.startswith(start)
-    ActionChains(browser).move_by_offset(0, -400).perform()
-    browser.execute_script("document.activeElement.blur(); hideTip()")
+    browser.execute_script("hideTip()")
     figure.send_keys(Keys.ARROW_RIGHT)
     figure.send_keys(Keys.HOME)
     figure.send_keys(Keys.ARROW_RIGHT)
@@ -147,7 +145,8 @@ def test_tips_by_mouse_and_by_keyboard(browser, page):
     assert not tip.is_displayed()
     line = browser.find_element("css selector", "#by_strength svg")
     line.send_keys(Keys.END)
-    assert re.match(r"beta_vae, beta 8: \d", tip.text)
+    greatest = max(strength for strength in data_of(browser)["models"]["strength"])
+    assert re.match(rf"beta_vae, beta {greatest:g}: \d", tip.text)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1400, "dark"), (390, "dark")])
@@ -195,6 +194,6 @@ def test_sliders_reach_as_far_as_the_images(browser, page):
 
 
 def test_chosen_words(page):
-    text = page.read_text()
-    for wrong in ("– .. –", "-0.00", "1 partners", "informative latents", "uninformative"):
-        assert wrong not in text
+    text = re.sub(r"<(script|style).*?</\1>", "", page.read_text(), flags=re.DOTALL)
+    for wrong in ("– .. –", r"-0\.00(?!\d)", r"\b1 partners", r"informative.latents", "uninformative", r"\b1 pairs"):
+        assert not re.search(wrong, text), wrong

@@ -495,3 +495,28 @@ def test_the_letter_of_equation_2_keeps_uninformative_latents(similarity):
         expected = equation_2(R, informative[i], informative[j])
         assert ranking.pairwise[i, j] == pytest.approx(expected, abs=1e-9)
     assert not np.allclose(ranking.scores, udr(codes, kl, similarity=similarity).scores, atol=1e-3)
+
+
+def test_entropies_in_place_of_maxima_are_those_of_dci():
+    """Duan et al. (2020), A.2: the aggregation of Eastwood & Williams on a similarity matrix, both ways."""
+    from karenina.metrics import dci_from_importance
+    from karenina.selection import Preset, udr
+
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(400, 4))
+    codes = [z, z @ rng.normal(size=(4, 4)), z[:, ::-1] + rng.normal(size=z.shape)]
+    kl = np.array([[1, 1, 1, 0.0], [1, 1, 1, 1], [1, 0, 1, 1]])
+    given = {"similarity": "spearman", "matrices": True}
+    found = udr(codes, kl, preset=Preset(aggregation="entropy"), **given)
+    for (i, j), matrix in found.matrices.items():
+        kept = matrix[np.ix_(kl[i] > 0, kl[j] > 0)]
+        rows = dci_from_importance(kept).disentanglement
+        columns = dci_from_importance(kept.T).disentanglement
+        assert found.pairwise[i, j] == pytest.approx((rows + columns) / 2)
+    assert (found.scores != udr(codes, kl, **given).scores).all()
+    same = udr([z, -z[:, ::-1]], np.ones((2, 4)), preset=Preset(aggregation="entropy"))
+    assert same.scores == pytest.approx([1, 1], abs=0.05)
+    alone = udr([z[:, :1], z[:, :1] ** 3], np.ones((2, 1)), preset=Preset(aggregation="entropy"))
+    assert alone.scores == pytest.approx([1, 1])
+    with pytest.raises(ValueError, match='aggregation must be "maximum" or "entropy"'):
+        Preset(aggregation="mean")

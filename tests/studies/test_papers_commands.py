@@ -77,3 +77,23 @@ def test_every_output_is_made_or_says_what_is_missing(paper, study):
         else:
             assert "\n" not in one.missing
             assert "`karenina " in one.missing
+
+
+def test_an_audit_of_another_version_is_made_anew(study, monkeypatch):
+    """Table 2 and the curves of carbonneau2022 come from a small audit in the study's folder."""
+    from karenina import audit
+    from karenina.studies.papers.study import Study
+
+    def small(**given):
+        return run(["mig", "irs"], **{**given, "experiments": ["noise"], "rows": 300})
+
+    run = audit.run
+    monkeypatch.setattr(audit, "run", small)
+    stale = audit.run(protocols=["ours"], seeds=1, out=study / "audit_small", experiments=[], rows=300)
+    assert stale.about["experiments"] == ["noise"]
+    assert {key.protocol for key in Study.open(study).audit.keys} == {"carbonneau"}
+    made = of_paper("carbonneau2022")["table_2"].function()(Study.open(study))
+    found = made.frame.set_index(["metric", "virtue"])["value"]
+    assert found["mig", "hyperparameters"] == 2
+    assert 0 < found["mig", "moved by them at most"] < 1
+    assert found["irs", "calibrated"] in (0, 1)

@@ -1,5 +1,7 @@
 """Planted results: tables whose right answers are known beforehand."""
 
+from types import SimpleNamespace
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -296,3 +298,23 @@ def test_needs_say_how_to_get_it():
         holtz2022.table_3(study)
     with pytest.raises(NotEnough, match=r"needs tasks = true under \[evaluation\] in study.toml"):
         locatello2019_tasks.figure_22(study)
+
+
+def test_continuous_factors_are_drawn_where_they_are(monkeypatch):
+    """Figure 5 of Eastwood & Williams: no jitter, and three codes for the azimuth."""
+    rng = np.random.default_rng(0)
+    factors = rng.uniform(size=(80, 2))
+    codes = np.column_stack([factors[:, 1], factors[:, 0], factors[:, 0] ** 2, rng.normal(size=80)])
+    study = SimpleNamespace(
+        data=lambda name: SimpleNamespace(factor_names=("azimuth", "red"), labelled=True),
+        codes=lambda run: (codes, np.ones(4)),
+        inputs=lambda name: (None, factors),
+    )
+    runs = pd.DataFrame({"data": ["teapots"], "method": ["vae"], "parameters": [""]}, index=["run"])
+    monkeypatch.setattr(eastwood2018, "_one_of_each", lambda study: runs)
+    axes = [axis for axis in eastwood2018.figure_5(study).axes if axis.lines]
+    assert [axis.get_xlabel() for axis in axes] == ["azimuth"] * 3 + ["red"]
+    for axis, factor in zip(axes, (0, 0, 0, 1)):
+        np.testing.assert_array_equal(axis.lines[0].get_xdata(), factors[:, factor])
+    assert {axis.get_ylabel() for axis in axes[:2]} == {"code 1", "code 2"}
+    assert axes[3].get_ylabel() == "code 0"

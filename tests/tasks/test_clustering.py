@@ -300,6 +300,40 @@ def test_an_agent_that_knows_the_truth_learns_at_once_and_the_same_seed_gives_th
     assert all(np.array_equal(a, b) for a, b in zip(first.episodes, second.episodes))
 
 
+class Groups:
+    """Vision, transition and reward that know the truth and note what they keep."""
+
+    def __init__(self):
+        self.vision, self.transition, self.kept = OracleVision(16), TrueTransition(), []
+
+    def keep(self, which):
+        self.kept.append(which)
+
+    def see(self, scenes):
+        return self.vision.see(scenes)
+
+    def predict(self, codes, actions=None):
+        return TrueReward().predict(codes) if actions is None else self.transition.predict(codes, actions)
+
+    def learn(self, codes, rewards):
+        assert len(codes) == len(rewards)
+
+
+def test_groups_that_have_learned_are_dropped_and_nothing_else_changes():
+    def learned(group, vision, transition, reward):
+        environments = [Environment(i) for i in range(4)]
+        rngs = [np.random.default_rng(i) for i in range(4)]
+        return learn(environments, vision, transition, reward, rngs, cap=400, window=4, batch=2, group=group)
+
+    watched = Groups(), Groups(), Groups()
+    whole, part = learned(None, Groups(), Groups(), Groups()), learned(2, *watched)
+    np.testing.assert_array_equal(whole.steps, part.steps)
+    assert all(np.array_equal(a, b) for a, b in zip(whole.episodes, part.episodes))
+    vision, transition, reward = (one.kept for one in watched)
+    assert vision == transition == [[int(whole.steps[:2].max() < whole.steps[2:].max())]]
+    assert reward == [[2, 3] if vision == [[1]] else [0, 1]]
+
+
 def test_codes_that_are_not_finite_are_refused():
     class Broken(ConstantVision):
         def see(self, scenes):

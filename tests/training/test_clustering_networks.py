@@ -187,3 +187,15 @@ def test_reward_predictors_learn_a_reward_about_pairs():
 def test_bad_sizes_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_predictors_that_are_kept_go_on_as_before():
+    rng = np.random.default_rng(0)
+    codes, rewards = rng.normal(size=(3, 16, 4, 2)).astype(np.float32), rng.normal(size=(3, 16)).astype(np.float32)
+    whole, part = RewardLearners([0, 1, 2], latents=2), RewardLearners([0, 1, 2], latents=2)
+    for learners in (whole, part):
+        learners.learn(codes, rewards)
+    part.keep([2, 0])
+    whole.learn(codes, rewards)
+    part.learn(codes[[2, 0]], rewards[[2, 0]])
+    np.testing.assert_allclose(part.predict(codes[[2, 0]]), whole.predict(codes)[[2, 0]], rtol=1e-5, atol=1e-6)

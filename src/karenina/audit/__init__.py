@@ -1,6 +1,7 @@
 """Audit: put any metric, also one's own, through experiments whose right answer is known.
 
-`run` measures, `table_1` and `characteristics` tabulate, `write` makes pictures and a page of tables.
+`run` measures, `table_1` and `characteristics` tabulate, `write` makes pictures and a page of tables;
+`hyperparameters` halves and doubles the numbers that metrics are given.
 
 >>> found = run(["mig"], protocols=["ours"], experiments=["noise"], seeds=1, rows=5000)
 >>> str(characteristics(found)["ours", "mig", "compactness"]["calibrated"])
@@ -9,6 +10,7 @@
 
 from karenina.audit._rules import Cell, characteristics, rules, table_1
 from karenina.audit.experiments import EXPERIMENTS, Experiment
+from karenina.audit.hyperparameters import hyperparameters
 from karenina.audit.pages import markdown, plot, write
 from karenina.audit.running import Audit, ScoreKey, read, run
 
@@ -19,6 +21,7 @@ __all__ = [
     "Experiment",
     "ScoreKey",
     "characteristics",
+    "hyperparameters",
     "markdown",
     "plot",
     "read",

@@ -242,6 +242,20 @@ RULES = (
         _at_most(0.1),
     ),
     Rule(
+        "one outlier",
+        f"Changes by at most 10 % {_OF_PERFECT} when one entry of one code is 10 or 1,000 ranges away. Number: the "
+        "largest change.",
+        _largest_change("one_outlier"),
+        _at_most(0.1),
+    ),
+    Rule(
+        "noise codes",
+        f"Changes by at most 10 % {_OF_PERFECT} when as many codes of noise are added, of 2, 10 or 100 values. Number: "
+        "the largest change.",
+        _largest_change("noise_codes"),
+        _at_most(0.1),
+    ),
+    Rule(
         "inactive codes",
         f"Changes by at most 10 % {_OF_PERFECT} when 4 or 16 codes are added that hardly move, to perfect codes and to "
         "codes that hold all factors alike. Numbers: the largest change in each.",

@@ -153,6 +153,22 @@ def _outlier(v: Floats, distance: float | str, rng: np.random.Generator) -> Pair
     return codes, v
 
 
+def _one_outlier(v: Floats, distance: float | str, rng: np.random.Generator) -> Pair:
+    """The first entry of the first code alone: what a rule that compares the ranges of codes stumbles over."""
+    codes = v.copy()
+    if float(distance) > 1:
+        codes[0, 0] = float(distance)
+    return codes, v
+
+
+def _noise_codes(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
+    """Factors are categorical, codes equal to them; as many codes of noise, of this many values, 0: none."""
+    values = np.floor(10 * v)
+    if not count:
+        return values, values
+    return np.hstack([values, np.floor(int(count) * rng.random(v.shape)) * 10 / int(count)]), values
+
+
 def _dead(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
     """More codes, which hardly move: what the mean codes of latents that a VAE has switched off look like."""
     return np.hstack([v, 1e-3 * rng.normal(size=(len(v), int(count)))]), v
@@ -261,6 +277,26 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "outlier", "", "A wild entry in each code", "ranges away", (1, 10, 1000), _outlier, _always_perfect, 1
+        ),
+        Experiment(
+            "one_outlier",
+            "",
+            "A wild entry in one code",
+            "ranges away",
+            (1, 10, 1000),
+            _one_outlier,
+            _always_perfect,
+            1,
+        ),
+        Experiment(
+            "noise_codes",
+            "",
+            "Noise beside perfect codes",
+            "values of a noise code",
+            (0, 2, 10, 100),
+            _noise_codes,
+            lambda value: {"compactness": 1.0, "explicitness": 1.0},
+            categorical=True,
         ),
         Experiment("dead", "", "Codes that hardly move", "codes added", (0, 4, 16), _dead, _always_perfect, 0),
         Experiment(

@@ -19,7 +19,7 @@ from karenina._words import hint
 from karenina.metrics._inputs import check
 from karenina.metrics.information import Binning
 from karenina.metrics.registry import METRICS, PROTOCOLS
-from karenina.metrics.scoring import measure
+from karenina.metrics.scoring import ALL, measure
 
 # Our defaults, the same with bins of equal population instead of equal width, and the published protocols.
 AUDITED_PROTOCOLS = ("ours", "quantile", *PROTOCOLS)
@@ -54,9 +54,10 @@ class Score:
     note: str
 
 
-def audited() -> list[str]:
-    """The metrics that an audit can take: all that look at factors."""
-    return [name for name, metric in METRICS.items() if not metric.codes_only]
+def audited(*, by_default: bool = False) -> list[str]:
+    """The metrics that an audit can take: all that look at factors; or those that it takes if none is named."""
+    able = [name for name, metric in METRICS.items() if not metric.codes_only]
+    return [name for name in able if not METRICS[name].on_request] if by_default else able
 
 
 def metric_groups(
@@ -68,7 +69,7 @@ def metric_groups(
     for protocol in dict.fromkeys([protocols] if isinstance(protocols, str) else protocols):
         if protocol not in AUDITED_PROTOCOLS:
             raise ValueError(f"no protocol {protocol!r}; {hint(protocol, AUDITED_PROTOCOLS)}")
-        chosen = {name: settings(name, protocol) for name in (audited() if asked is None else asked)}
+        chosen = {name: settings(name, protocol) for name in (audited(by_default=True) if asked is None else asked)}
         known = {name: values for name, values in chosen.items() if values is not None}
         quick = {name: values for name, values in known.items() if name not in TREES}
         slow = {name: values for name, values in known.items() if name in TREES and (trees or asked is not None)}
@@ -82,8 +83,10 @@ def metric_groups(
 
 
 def _known(name: str) -> list[str]:
-    """The metric of this name; "dci" stands for all that begin with dci_."""
+    """The metric of this name; "dci" stands for all that begin with dci_, "all" for all."""
     found = [name] if name in METRICS else [known for known in METRICS if known.startswith(f"{name}_")]
+    if name == ALL:
+        return audited()
     if not found:
         raise ValueError(f"no metric {name!r}; {hint(name, audited())}")
     if METRICS[found[0]].codes_only:

@@ -15,6 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
@@ -183,15 +184,50 @@ def run(
     return _collect(jobs, done, names, about)
 
 
-def read(path: str | os.PathLike[str]) -> Audit:
-    """An audit that `run` left in a directory, also an unfinished one."""
+def read(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Audit:
+    """An audit that `run` left in a directory, also an unfinished one.
+
+    With `more`, those of other metrics or experiments join it, which must have the same seeds and rows: metrics that
+    came later are measured alone, into a folder of their own. What two folders both have is taken from the first.
+    """
+    first, *others = (_read(one) for one in (path, *more))
+    for where, other in zip(more, others):
+        different = [key for key in ("seeds", "rows", "tree_rows") if other.about[key] != first.about[key]]
+        if different:
+            raise ValueError(f"{where} holds an audit of other {', '.join(different)} than {path}: they do not join")
+        first = _joined(first, other)
+    return first
+
+
+def _read(path: str | os.PathLike[str]) -> Audit:
     file = Path(path) / "scores.jsonl"
     if not file.exists():
         raise ValueError(f"{path} holds no audit")
     about, done, _ = _load(file)
     keys = [json.loads(key) for key in done]
+    unknown = sorted({name for _, name, *_ in keys if name != PERFECT} - set(EXPERIMENTS))
+    if unknown:
+        raise ValueError(f"{path} has experiments that this version of karenina does not: {', '.join(unknown)}")
     jobs = [Job(group, name, value, seed, 0, 0) for group, name, value, seed in keys]
     return _collect(jobs, done, about["experiments"], about)
+
+
+def _joined(first: Audit, second: Audit) -> Audit:
+    names = ["protocol", "metric", "experiment"]
+    there = set(first.frame[names].drop_duplicates().itertuples(index=False, name=None))
+    new = [line not in there for line in second.frame[names].itertuples(index=False, name=None)]
+    both = {*first.about["experiments"], *second.about["experiments"]}
+    about = {
+        **first.about,
+        "experiments": [name for name in EXPERIMENTS if name in both],
+        "bins": {**first.about["bins"], **second.about["bins"]},
+        "metrics": [*first.about["metrics"], *second.about["metrics"]],
+    }
+    frame = pd.concat([first.frame, second.frame[new]])
+    # All experiments of a metric stand together, as in one audit.
+    order = {key: i for i, key in enumerate(about["bins"])}
+    places = [order[f"{protocol}/{metric}"] for protocol, metric in zip(frame.protocol, frame.metric)]
+    return Audit(frame.iloc[np.argsort(places, kind="stable")].reset_index(drop=True), about)
 
 
 def _jobs(groups: list[MetricGroup], names: list[str], seeds: int, rows: int, tree_rows: int) -> list[Job]:

@@ -16,7 +16,7 @@ def audit(
         list[str] | None,
         typer.Argument(
             metavar="METRIC",
-            help="Names of metrics; all but those with trees if none is given: {metrics}.",
+            help="Names of metrics, or all; if none is given, those of `score` without trees: {metrics}.",
             autocompletion=completing("metrics"),
         ),
     ] = None,
@@ -40,6 +40,9 @@ def audit(
     workers: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Processes; default: one for each core.", show_default=False)
     ] = None,
+    hyperparameters: Annotated[
+        bool, typer.Option("--hyperparameters", help="Only halve and double every number that metrics are given.")
+    ] = False,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for scores, tables and curves; a stopped audit resumes there.")
     ] = Path("audit"),
@@ -53,6 +56,9 @@ def audit(
     from karenina.audit import run, write
     from karenina.audit.pages import characteristics_text, table_1_text
 
+    if hyperparameters:
+        _print_hyperparameters(metrics, protocol or ["ours"], full)
+        return
     words = list(dict.fromkeys(mine or []))
     names = [word.partition(":")[2] or word for word in words]
     own: dict[str, Any] = {
@@ -99,6 +105,15 @@ def audit(
     print(f"The rules, and the number behind every tick: {written[0]}")
     for path in written[1:]:
         print(f"wrote {path}")
+
+
+def _print_hyperparameters(metrics: list[str] | None, protocols: list[str], trees: bool) -> None:
+    from karenina.audit.hyperparameters import hyperparameters
+
+    found = hyperparameters(metrics or None, protocols, trees=trees)
+    for protocol, part in found.groupby("protocol", sort=False):
+        text = part.drop(columns="protocol").astype({"value": str}).round(3).astype(str)
+        _print(console(), f"{protocol}: by how much a score moves when a number is halved and doubled", text)
 
 
 def _print(screen: Any, title: str, frame: Any) -> None:

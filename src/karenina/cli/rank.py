@@ -22,8 +22,9 @@ from karenina.cli._common import (
     with_options,
 )
 
-_BY: tuple[str, ...] = ("udr", "udr-spearman", "udr-a2a", "udr-spearman-a2a", "dynamics", "orthogonality", "support")
-_BY += ("elbo", "reconstruction", "kl", "total-correlation", "mutual-information", "active-units")
+_BY: tuple[str, ...] = ("udr", "udr-spearman", "udr-a2a", "udr-spearman-a2a", "dynamics", "centrality", "pipe")
+_BY += ("orthogonality", "support", "elbo", "reconstruction", "kl", "total-correlation", "mutual-information")
+_BY += ("active-units",)
 
 
 def rank(

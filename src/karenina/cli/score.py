@@ -35,7 +35,7 @@ def score(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Names with commas between; default all: {metrics}.",
+            help="Names with commas between, or all; default all but those on request: {metrics}.",
             autocompletion=completing("metrics"),
         ),
     ] = None,
@@ -44,7 +44,13 @@ def score(
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Half-samples for the standard deviation.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the metrics that draw samples.")] = 0,
-    tasks: Annotated[bool, typer.Option("--tasks", help="Also downstream prediction and fairness.")] = False,
+    tasks: Annotated[
+        bool, typer.Option("--tasks", help="Also prediction, fairness, wrong labels, and zero-shot.")
+    ] = False,
+    interventions: Annotated[
+        str,
+        typer.Option(metavar="WAY", help="Of a run: drawn from the generative model, or from the rows (cheaper)."),
+    ] = "model",
     as_json: Json = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the table here.")] = None,
     plot: Annotated[
@@ -58,7 +64,7 @@ def score(
     data_dir: DataDir = None,
 ) -> None:
     """Every metric of codes against factors, or of a run."""
-    from karenina.evaluation.scoring import evaluate, run_table
+    from karenina.evaluation.scoring import ALSO_TASKS, evaluate, run_table
     from karenina.evaluation.scoring import score as score_arrays
     from karenina.metrics.files import read_codes
     from karenina.metrics.scoring import select
@@ -76,8 +82,9 @@ def score(
 
         run = open_run(paths[0])
         images = data_of(run, data, data_dir)
-        found = evaluate(run, images, metrics=names, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks)
-        table = run_table(found)
+        given: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "tasks": tasks}
+        given |= {"interventions": interventions, "also": ALSO_TASKS if tasks else ()}
+        table = run_table(evaluate(run, images, metrics=names, **given))
     else:
         if data is not None:
             raise ValueError("--data goes with a run directory")

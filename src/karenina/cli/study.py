@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from karenina.cli import clustering
 from karenina.cli._common import DataDir, Device, Json, console, next_steps, print_json, use_device
 from karenina.cli._help import App, completing
 
@@ -20,7 +21,7 @@ What = Annotated[
     str,
     typer.Argument(
         metavar="STUDY",
-        help="A preset ({presets}), a study file, or a study's directory.",
+        help="A preset ({presets}, clustering), a study file, or a study's directory.",
         autocompletion=completing("presets"),
     ),
 ]
@@ -38,6 +39,8 @@ def presets(as_json: Json = False) -> None:
 
     if as_json:
         models = {name: {scale: len(preset(name, scale).points) for scale in SCALES} for name in PRESETS}
+        agents = {scale: clustering.find(clustering.NAME, scale, None) for scale in SCALES}
+        models[clustering.NAME] = {scale: len(found.strengths) for scale, found in agents.items() if found}
         print_json([{"preset": name, "models": counts} for name, counts in models.items()])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -46,6 +49,9 @@ def presets(as_json: Json = False) -> None:
     for name in PRESETS:
         counts = [f"{len(preset(name, scale).points):,}" for scale in SCALES]
         table.add_row(name, *counts, _grid(preset(name, "paper")))
+    sizes = [clustering.find(clustering.NAME, scale, None) for scale in SCALES]
+    counts = [f"{len(found.strengths):,}" for found in sizes if found]
+    table.add_row(clustering.NAME, *counts, clustering.grid(sizes[-1]) if sizes[-1] else "")
     console().print(table)
 
 
@@ -61,6 +67,9 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """What a study would do: its models, the time it would take here and the disk it would need. Runs nothing."""
+    if (agents := clustering.find(what, scale, seeds)) is not None:
+        clustering.show_plan(agents, workers or os.cpu_count() or 1, toml=toml, measure=estimate, as_json=as_json)
+        return
     found = _find(what, scale, seeds, data_dir)
     if toml:
         print(found.to_toml(), end="")
@@ -91,6 +100,10 @@ def _print_estimate(found: "Plan", workers: int) -> None:
     total = cost.train_seconds + cost.score_seconds
     each = f"{duration(total / len(found.points))} per model, {cost.score_seconds / total:.0%} of it scoring"
     print(f"time on this machine: about {duration(cost.wall(workers))} with {workers} workers ({each})")
+    if cost.intervention_seconds:
+        every = duration(cost.intervention_seconds / len(found.points))
+        cheap = "" if found.evaluation.interventions == "rows" else '; evaluation.interventions = "rows" is cheaper'
+        print(f"of the scoring, images of interventions take {every} per model{cheap}")
     print(f"disk: about {size(cost.bytes)}")
     for data, reason in cost.unknown.items():
         print(f"{data} cannot be loaded here, its time is that of the others: {reason}")
@@ -132,6 +145,11 @@ def run(
 
     The exit code is 1 if models failed.
     """
+    if (agents := clustering.find(what, scale, seeds)) is not None:
+        if shard is not None or ray is not None:
+            raise ValueError("the clustering study runs on one machine: no --shard and no --ray")
+        clustering.run(agents, out or clustering.default_out(what, scale), workers, as_json=as_json)
+        return
     from karenina.studies.execution.folder import Folder
     from karenina.studies.execution.runner import run as run_study
 
@@ -178,8 +196,12 @@ def status(
     as_json: Json = False,
 ) -> None:
     """How far a study is, what is running and in which process, and what failed."""
+    from karenina.studies.clustering.files import is_clustering
     from karenina.studies.execution.folder import Folder, read_claim
 
+    if is_clustering(directory):
+        clustering.status(directory, as_json=as_json)
+        return
     folder = Folder(directory)
     found = folder.status()
     points = {point.hash: point for point in found.plan.points}
@@ -227,8 +249,11 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Let failed models be run again, with the next `karenina study run`."""
+    from karenina.studies.clustering.files import is_clustering
     from karenina.studies.execution.runner import retry as retry_study
 
+    if is_clustering(directory):
+        raise ValueError(f"a clustering study keeps no failures: `karenina study run {directory}` tries again")
     points = retry_study(directory, check=check)
     if as_json:
         print_json({"models": [point.label for point in points]})
@@ -256,10 +281,14 @@ def analyse(
     General analyses first; then the tables and figures of one paper by their own names, in analysis/PAPER. A preset's
     study has its own paper; --paper picks another, for any study.
     """
+    from karenina.studies.clustering.files import is_clustering
     from karenina.studies.execution.folder import Folder
     from karenina.studies.papers import paper_of, write
     from karenina.studies.papers.lists import of_paper
 
+    if is_clustering(directory):
+        clustering.analyse(directory, paper, figures=figures, as_json=as_json)
+        return
     wanted = paper or paper_of(Folder(directory).plan().name)
     if wanted is not None:
         of_paper(wanted)  # a wrong name is said before the work

@@ -22,6 +22,9 @@ from karenina.data.dataset import DataSet, TableDataSet
 from karenina.data.factors import FactorBox, FactorGrid
 from karenina.data.naming import join_name, split_name
 
+# How factors are drawn, for every set: see karenina.data.biased.
+OPTIONS = ("correlate", "sigma", "only", "held_out")
+
 __all__ = ["DataSet", "Entry", "FactorBox", "FactorGrid", "TableDataSet", "catalogue", "load", "load_again", "names"]
 
 
@@ -64,10 +67,16 @@ def _shapes3d(data_dir: Path | None) -> DataSet:
     return (data_dir and shapes3d_file(data_dir)) or shapes3d()
 
 
-def _teapots(data_dir: Path | None, gap: str | None = None, reading: str = "script") -> DataSet:
+def _teapots(
+    data_dir: Path | None,
+    gap: str | None = None,
+    reading: str = "script",
+    part: str | None = None,
+    seed: int = 0,
+) -> DataSet:
     from karenina.data.teapots import teapots
 
-    return teapots(gap, reading)
+    return teapots(gap, reading, part, seed)
 
 
 def _smallnorb(data_dir: Path | None) -> DataSet:
@@ -124,8 +133,10 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
         An official file wins over our renderer, and `.source` says which it is. A folder of images in there is
         known by its own name.
     **options : options of the data set, which become part of its `.name`
-        side=16 or size=16 (smaller images, for every set), gap="exclude" (teapots), painting=PATH (scream_dsprites),
-        or for a path size=64, grey=True, factors_csv=PATH (see karenina.data.own).
+        For every set: side=16 or size=16 (smaller images), correlate="x+y" with sigma=0.2, only="x=0..3",
+        held_out="x=4..7+y=4..7" (how factors are drawn, see karenina.data.biased). gap="exclude" (teapots),
+        painting=PATH (scream_dsprites), or for a path size=64, grey=True, factors_csv=PATH, pairs_csv=PATH, frames=True
+        (see karenina.data.own).
 
     Examples
     --------
@@ -137,13 +148,15 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
     if text not in names() and not Path(text).exists():
         text, given = split_name(text)
         options = {**given, **options}
+    options = dict(options)
     where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
+    bias = {name: options.pop(name) for name in OPTIONS if name in options}
     if text in names():
         options = _side(text, options)
         if where and not Path(where).is_dir():
             raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
         loader = REGISTRY[text] if text in REGISTRY else _plug_in(text)
-        known = [*list(inspect.signature(loader).parameters)[1:], "side"]
+        known = [*list(inspect.signature(loader).parameters)[1:], "side", *OPTIONS]
         for option in options:
             if option not in known:
                 raise ValueError(f"{text} has no option {option!r}; {hint(option, known)}")
@@ -160,7 +173,13 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
         data = open_own(found, **options)
     else:
         raise _unknown(text)
-    data.name = join_name(data.name, options)
+    plain = data.name
+    data.name = join_name(plain, options)
+    if any(value is not None for value in bias.values()):
+        from karenina.data.biased import biased, spelled
+
+        data = biased(data, **bias)
+        data.name = join_name(plain, {**options, **bias, "correlate": spelled(bias.get("correlate"))})
     return data
 
 

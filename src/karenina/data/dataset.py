@@ -37,6 +37,7 @@ class DataSet:
     """
 
     labelled = True
+    pairs: NDArray[np.int64] | None = None  # (m, 2), images that belong together: see karenina.data.pairs
 
     def __init__(
         self,
@@ -56,6 +57,8 @@ class DataSet:
         self.stochastic = stochastic
         self._render = render
         self._size = size
+        # The set with uniform factors, on which models are measured: see karenina.data.biased.
+        self.whole: DataSet = self
 
     @property
     def factor_names(self) -> tuple[str, ...]:
@@ -174,7 +177,7 @@ class TableDataSet(DataSet):
     ) -> tuple[NDArray[np.uint8], NDArray[Any]]:
         rng = np.random.default_rng(rng)
         if not fixed:
-            index = rng.integers(0, len(self.table), n)
+            index = self.draw_index(n, rng)
             return self._fetch(index), self.table[index]
         candidates = np.arange(len(self.table))
         for name, value in fixed.items():
@@ -186,8 +189,16 @@ class TableDataSet(DataSet):
             candidates = candidates[self.table[candidates, column] == value]
         if len(candidates) == 0:
             raise ValueError(f"{self.name} has no image with {fixed}")
-        index = candidates[rng.integers(0, len(candidates), n)]
+        index = self.draw_index(n, rng, candidates)
         return self._fetch(index), self.table[index]
+
+    def draw_index(
+        self, n: int, rng: np.random.Generator, candidates: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """The numbers (n,) of random images, of these candidates if there are any."""
+        if candidates is None:
+            return rng.integers(0, len(self.table), n)
+        return candidates[rng.integers(0, len(candidates), n)]
 
     def at(self, index: ArrayLike, rng: np.random.Generator | int | None = None) -> NDArray[np.uint8]:
         flat = np.atleast_1d(np.asarray(index))

@@ -7,19 +7,30 @@ from typing import Any
 from urllib.parse import unquote
 
 _WORDS = {"true": True, "false": False, "none": None}
-_NAME = re.compile(r"(?P<name>[^:]+):(?P<options>\w+=[^,:]*(,\w+=[^,:]*)*)")
+_NAME = re.compile(r"(?P<name>[^:]+):(?P<options>\w+=[^,:]*(,[^,:]*)*)")
+_OPTION = re.compile(r"\w+=.*")
 
 
 def split_name(text: str) -> tuple[str, dict[str, Any]]:
     """The name and the options: numbers, true, false and none are read as such, and %2C is a comma in a value.
 
+    A part that is no option belongs to the value before it.
+
     >>> split_name("faces:crop=178,size=64x48,grey=true")
     ('faces', {'crop': 178, 'size': '64x48', 'grey': True})
+    >>> split_name("dsprites:correlate=x,y,sigma=0.2")
+    ('dsprites', {'correlate': 'x,y', 'sigma': 0.2})
     """
     found = _NAME.fullmatch(text)
     if found is None:
         return text, {}
-    pairs = (pair.split("=", 1) for pair in found["options"].split(","))
+    words: list[str] = []
+    for word in found["options"].split(","):
+        if _OPTION.fullmatch(word):
+            words.append(word)
+        else:
+            words[-1] += f",{word}"
+    pairs = (word.split("=", 1) for word in words)
     return found["name"], {key: _value(unquote(value)) for key, value in pairs}
 
 

@@ -23,6 +23,7 @@ from karenina.data._attributes import read_factors
 from karenina.data._reading import h5_blocks, h5_dataset, h5_small, npz_array, npz_small, open_h5, open_image
 from karenina.data._rows import MEMORY_LIMIT, CachedRows, MappedRows, MemoryRows, Rows, cache_folder, gather, h5_rows
 from karenina.data.dataset import TableDataSet
+from karenina.data.pairs import frame_pairs, read_pairs
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"}
 MOST_PIXELS = 178_956_970  # of one image: where Pillow takes a file for an attack
@@ -57,6 +58,8 @@ def folder(
     grey: bool | None = None,
     recursive: bool = False,
     strict: bool = True,
+    pairs_csv: str | os.PathLike[str] | None = None,
+    frames: bool = False,
 ) -> TableDataSet:
     """The image files of a folder, in the order of their sorted names.
 
@@ -72,8 +75,12 @@ def folder(
         One channel or three; by default one if all files are grey.
     recursive : whether subfolders count
     strict : whether an image without factors, or factors without an image, is an error; otherwise it is left out
+    pairs_csv : a table of two file names per row, for methods that learn from pairs
+    frames : whether neighbours in the order of their names are pairs, as the frames of a video
     """
-    _check_flags(grey=grey, recursive=recursive, strict=strict)
+    _check_flags(grey=grey, recursive=recursive, strict=strict, frames=frames)
+    if pairs_csv is not None and frames:
+        raise ValueError("pairs come from pairs_csv or from frames, not from both")
     root = Path(path)
     found = sorted(
         file
@@ -88,6 +95,7 @@ def folder(
     factors = read_factors(Path(str(factors_csv)), names, strict) if factors_csv is not None else None
     if factors is not None and not strict:
         found = [found[i] for i in factors.kept]
+        names = [names[i] for i in factors.kept]
     with ThreadPoolExecutor() as pool:
         heads = list(pool.map(_head, found, chunksize=256))
     shape = _target(root, [found_size for _, found_size in heads], found, size, crop)
@@ -95,7 +103,7 @@ def folder(
     load = LoadImage(shape, _pair(crop), channels)
     image_shape = (channels, *shape)
     table = factors.table if factors is not None else np.empty((len(found), 0))
-    return TableDataSet(
+    data = TableDataSet(
         root.resolve().name,
         factors.names if factors is not None else (),
         table,
@@ -104,6 +112,9 @@ def folder(
         source=str(root),
         details=factors.details if factors is not None else None,
     )
+    if pairs_csv is not None or frames:
+        data.pairs = frame_pairs(names) if pairs_csv is None else read_pairs(Path(str(pairs_csv)), names)
+    return data
 
 
 def _pair(size: Size | None) -> tuple[int, int] | None:

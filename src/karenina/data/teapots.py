@@ -10,7 +10,7 @@ highlight + colour * shade, which never exceeds 1.
 """
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from math import pi
 
 import numpy as np
@@ -71,6 +71,35 @@ class GapBox(FactorBox):
         raise ValueError(f"found no teapot {side} the gap with {dict(fixed or {})} in {_DRAWS} draws")
 
 
+# Section 4.1: so many of 200,000 images train, validate and test.
+PARTS = {"train": 160_000, "validation": 20_000, "test": 20_000}
+
+
+@dataclass(frozen=True)
+class FixedRows(FactorBox):
+    """A part of the 200,000 teapots that a seed draws; `sample` draws from these rows, uniformly with replacement."""
+
+    part: str = "train"
+    seed: int = 0
+    gap: str | None = None
+    reading: str = "script"
+
+    @cached_property
+    def rows(self) -> NDArray[np.float64]:
+        """(n, 5); as in the paper, teapots of the gap are taken away after the division."""
+        drawn = BOX.sample(sum(PARTS.values()), np.random.default_rng([self.seed, 2018]))
+        begin = sum(count for name, count in PARTS.items() if list(PARTS).index(name) < list(PARTS).index(self.part))
+        mine = drawn[begin : begin + PARTS[self.part]]
+        return mine if self.gap is None else mine[in_gap(mine, self.reading) == (self.gap == "only")]
+
+    def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.float64]:
+        if fixed:
+            raise ValueError(
+                f"part={self.part} has {len(self.rows):,} teapots, none with given factors: leave out part"
+            )
+        return self.rows[rng.integers(len(self.rows), size=n)]
+
+
 @cache
 def _scene() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """The pot with the middle of its extent at 0: vertices, normals, triangles."""
@@ -87,18 +116,29 @@ def _images(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.u
         return render(*_scene(), views, colours, SIZE)
 
 
-def teapots(gap: str | None = None, reading: str = "script") -> DataSet:
+def teapots(gap: str | None = None, reading: str = "script", part: str | None = None, seed: int = 0) -> DataSet:
     """Teapots (3, 64, 64): all of them, or with the zero-shot gap left out ("exclude"), or the gap alone ("only").
 
     The gap decides what `sample` draws; `images` draws any teapot. reading: which corner the gap is, see `in_gap`; give
-    `karenina.tasks.zero_shot` the same.
+    `karenina.tasks.zero_shot` the same. part: "train" (160,000 images), "validation" or "test" (20,000 each), fixed by
+    `seed`, as in section 4.1; without it every sample is new. Runs trained on part=train are scored on part=test.
 
     >>> images, factors = teapots(gap="only").sample(4, np.random.default_rng(0))
     >>> images.shape, bool(in_gap(factors).all())
     ((4, 3, 64, 64), True)
+    >>> len(teapots(part="test")), len(teapots(part="test", gap="exclude"))
+    (20000, 17956)
     """
     if gap not in (None, "exclude", "only"):
         raise ValueError(f"gap is {gap!r}, expected None, 'exclude' or 'only'")
+    if part not in (None, *PARTS):
+        raise ValueError(f"part is {part!r}, expected None or one of {', '.join(map(repr, PARTS))}")
+    if not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed is {seed!r}, expected an integer of 0 or more")
     in_gap(np.empty((0, 5)), reading)  # an unknown reading is an error now, not at the first image
+    size = 200_000
     factors = BOX if gap is None else GapBox(_NAMES, _LOW, _HIGH, gap, reading)
-    return DataSet("teapots", factors, (3, SIZE, SIZE), _images, size=200_000)
+    if part is not None:
+        factors = FixedRows(_NAMES, _LOW, _HIGH, part, seed, gap, reading)
+        size = len(factors.rows)
+    return DataSet("teapots", factors, (3, SIZE, SIZE), _images, size=size)

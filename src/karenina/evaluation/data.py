@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina.data import DataSet, load, load_again
-from karenina.data.naming import split_name
+from karenina.data.naming import join_name, split_name
 
 if TYPE_CHECKING:
     from karenina.training import Run
@@ -56,5 +56,13 @@ def data_of(run: "Run", data: Data | None = None, data_dir: str | os.PathLike[st
 
 
 def inputs(data: DataSet, rows: int = 10_000, seed: int = 0) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """The images (rows, c, h, w) and factors (rows, k) on which runs of one data set are compared: the same for all."""
+    """The images (rows, c, h, w) and factors (rows, k) on which runs of one data set are compared: the same for all.
+
+    Factors are uniform, also where those of the training were not (karenina.data.biased; Träuble et al. 2021). Of a
+    data set that is divided (part=train) they are from its part to test on.
+    """
+    data = data.whole
+    name, options = split_name(data.name)
+    if options.get("part") == "train":
+        data = load_cached(join_name(name, {**options, "part": "test"}))
     return data.sample(rows, np.random.default_rng([seed, 20_190_612]))

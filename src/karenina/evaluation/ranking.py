@@ -17,6 +17,7 @@ from karenina._files import atomic
 from karenina._notebook import table
 from karenina._words import hint
 from karenina.evaluation.data import Data, data_of
+from karenina.evaluation.generated import centrality, pipe
 from karenina.evaluation.scoring import Evaluation, evaluate
 from karenina.evaluation.udr_versions import UDR_VERSIONS, compute_udr, full_name
 
@@ -35,7 +36,7 @@ SINGLE = {
     "mutual_information": "-mutual_information_mean",
     "active_units": "informative_latents",
 }
-CRITERIA = (*UDR_VERSIONS, "dynamics", "orthogonality", "support", *SINGLE)
+CRITERIA = (*UDR_VERSIONS, "dynamics", "centrality", "pipe", "orthogonality", "support", *SINGLE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +107,7 @@ def rank(
     by : str
         One of `CRITERIA`; higher scores are better in all of them. "udr" (short for "udr_lasso") and "udr_spearman"
         compare runs that differ by their seed alone: to choose a setting. "udr_a2a" (for "udr_lasso_a2a") and
-        "udr_spearman_a2a" compare all runs: to choose a run.
+        "udr_spearman_a2a" compare all runs: to choose a run. So does "centrality".
     rows : int
         Images that every run encodes.
     seed : int
@@ -155,6 +156,10 @@ def rank(
         pairs = _extreme_pairs(found, names)
     elif by == "dynamics":
         scores = _dynamics(opened, names, settings, seed)
+    elif by == "centrality":
+        scores = centrality(opened, [e.kl > kl_threshold for e in evaluations], seed)
+    elif by == "pipe":
+        scores = np.array([pipe(run, e.codes, seed) for run, e in zip(opened, evaluations)])
     elif by in ("orthogonality", "support"):
         scores = np.array([_single(by, run, e, kl_threshold) for run, e in zip(opened, evaluations)])
     else:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,20 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina.evaluation.data import Data, data_of, inputs
-from karenina.evaluation.more import Measured, has_gap, more_rows
+from karenina.evaluation.interventions import Sampler, check_way, sampler_of
+from karenina.evaluation.more import Measured, has_gap, more_rows, noise_rows
 from karenina.evaluation.more import Row as MoreRow
 from karenina.metrics import scoring
 from karenina.metrics.label_free import gaussian_total_correlation, gaussian_wasserstein_correlation, mutual_information
 from karenina.metrics.registry import METRICS
 from karenina.metrics.table import Row, Table
-from karenina.numerics.gaussian import kl_per_latent
+from karenina.numerics.blocks import Blocks
 
 if TYPE_CHECKING:
     from karenina.data import DataSet
     from karenina.training import Run
 
-# A grid of at most this many images is encoded whole, and interventions are drawn from all of it.
-WHOLE_GRID = 20_000
+# What `karenina score --tasks` measures beside the tasks, and zero-shot inference of data with a gap.
+ALSO_TASKS = ("label_noise",)
 SCORE_COLUMNS = ("metric", "family", "property", "factor", "value", "std")
 
 
@@ -33,6 +34,7 @@ class Evaluation:
     """What is known of a run on `rows` inputs. codes, logvar: (rows, L). factors: (rows, k). kl: (L,).
 
     table: the metrics (None without factors). label_free: name -> number. more: further rows of SCORE_COLUMNS.
+    intervention_seconds: what it took to encode blocks of interventions.
     """
 
     table: Table | None
@@ -42,6 +44,7 @@ class Evaluation:
     kl: NDArray[np.float64]
     label_free: dict[str, float]
     more: tuple[MoreRow, ...] = ()
+    intervention_seconds: float = 0.0
 
     def rows(self) -> list[list[Any]]:
         """Rows of SCORE_COLUMNS, `factor` empty for the whole; None for what is not finite, since JSON has no NaN."""
@@ -67,6 +70,7 @@ def evaluate(
     rows: int = 10_000,
     tasks: bool = False,
     also: Sequence[str] = (),
+    interventions: str = "model",
 ) -> Evaluation:
     """Score a run: encode `rows` images once, then every metric and label-free score.
 
@@ -82,14 +86,18 @@ def evaluate(
     tasks : bool
         Also downstream prediction and fairness, about a minute per run, and zero-shot inference of data with a gap.
     also : names
-        Of "regression", "zero_shot" and "label_noise": see `karenina.evaluation.more`.
+        Of "regression", "zero_shot", "label_noise", "shift" and "reasoning": see `karenina.evaluation.more`.
+    interventions : {"model", "rows"}
+        Where the intervention metrics and fairness draw from: the generative model, for which up to twice `rows` other
+        images are encoded, once for all of them; or the encoded rows, which costs nothing and finds few rows that agree
+        on all factors but one.
 
     Returns
     -------
     Evaluation
 
-    The intervention metrics draw from the whole encoded grid where it has at most 20,000 images, so that they see every
-    combination of factors; otherwise from the table of encoded rows.
+    A grid of at most 20,000 images is encoded whole in either case; data with a gap, and a table of your own, only have
+    the encoded rows.
 
     >>> import karenina
     >>> run = karenina.train("blobs", "vae", latents=2, steps=1)
@@ -97,16 +105,22 @@ def evaluate(
     (100, 2)
     """
     data = data_of(run) if data is None else data
+    check_way(interventions)
     if not data.labelled:
         _no_labels(data, metrics, protocol, tasks, also)
     images, factors = inputs(data, rows, seed)
     mean, logvar = run.encode(images)
-    kl = kl_per_latent(mean, logvar)
+    kl = run.kl_of(mean, logvar)
     label_free = _label_free(run, images, mean, logvar, kl, seed)
-    table = None
+    table, encoding = None, 0.0
     if data.labelled and metrics != ():
         continuous = [size is None for size in data.factor_sizes]
-        sampler = _grid_sampler(run, data)
+        sampler, start = None, time.perf_counter()
+        if tasks or any(
+            name in METRICS and "sampler" in METRICS[name].parameters for name in scoring.select(metrics, protocol)
+        ):
+            sampler = sampler_of(run, data.whole, interventions, rows, seed)
+            encoding = time.perf_counter() - start if isinstance(sampler, Blocks) else 0.0
         # Locatello et al. (2019), appendix C: predictors are trained on 10,000 rows and tested on 5,000 others.
         apart = protocol == "locatello" and any(
             name in METRICS and METRICS[name].tests for name in scoring.select(metrics, protocol)
@@ -132,7 +146,7 @@ def evaluate(
     names = dict.fromkeys([*also, *(["zero_shot"] if tasks and has_gap(data.name) else [])])
     measured = Measured(run, data, mean, factors, protocol, seed)
     rest = more_rows(list(names), measured) if table is not None else []
-    return Evaluation(table, mean, logvar, factors, kl, label_free, tuple(rest))
+    return Evaluation(table, mean, logvar, factors, kl, label_free, tuple(rest), encoding)
 
 
 def _no_labels(
@@ -146,16 +160,6 @@ def _no_labels(
             f"{data.name} has no labels (factors), which {asked[0]} needs: leave it out, or give labels, as by "
             "factors_csv= (--factors-csv)"
         )
-
-
-def _grid_sampler(run: "Run", data: "DataSet") -> Callable[[NDArray[Any]], NDArray[np.float32]] | None:
-    from karenina.data import FactorGrid
-
-    grid = data.factors
-    if not isinstance(grid, FactorGrid) or data.stochastic or len(grid) > WHOLE_GRID:
-        return None
-    codes = run.encode(data.at(np.arange(len(grid))))[0]
-    return lambda rows: codes[grid.index(rows)]
 
 
 def _label_free(
@@ -183,7 +187,7 @@ def with_tasks(
     factors: ArrayLike,
     continuous: bool | Sequence[bool] | None = None,
     seed: int = 0,
-    sampler: Callable[[NDArray[Any]], NDArray[np.float32]] | None = None,
+    sampler: Sampler | None = None,
     test: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Table:
     """The table with what the codes (n, d) are good for below the metrics: downstream prediction and fairness.
@@ -223,6 +227,7 @@ def score(
     continuous: bool | Sequence[bool] | None = None,
     tasks: bool = False,
     data: Data | None = None,
+    interventions: str = "model",
 ) -> Table:
     """Every metric of codes against factors, or of a run, which is encoded once.
 
@@ -236,9 +241,12 @@ def score(
     protocol, repeats, seed, factor_names, continuous
         As in `karenina.metrics.score`.
     tasks : bool
-        Also how well the factors can be predicted from few rows and many, and how fair such predictions are.
+        Also how well the factors can be predicted from few rows and many, how fair such predictions are, and what wrong
+        labels do to three metrics; for a run on data with a gap also the error inside the gap.
     data : DataSet, path or array (n, c, h, w), optional
         With a run: what it was trained on, if that is your own.
+    interventions : {"model", "rows"}
+        With a run: draw interventions from the generative model, or from the encoded rows, which is cheaper.
 
     Returns
     -------
@@ -265,11 +273,16 @@ def score(
         table = scoring.score(
             z, factors, metrics, protocol, repeats, seed, factor_names=factor_names, continuous=continuous
         )
-        return with_tasks(table, z, factors, continuous, seed) if tasks else table
+        if not tasks:
+            return table
+        wrong = _more_rows(noise_rows(z, factors, protocol, seed, continuous))
+        table = with_tasks(table, z, factors, continuous, seed)
+        return replace(table, rows=(*table.rows, *wrong))
     if factors is not None:
         raise ValueError("score(run) draws its own images and factors; give codes as an array to score against yours")
-    found = data_of(run, data)
-    return run_table(evaluate(run, found, metrics=metrics, protocol=protocol, repeats=repeats, seed=seed, tasks=tasks))
+    given: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "interventions": interventions}
+    also = ALSO_TASKS if tasks else ()
+    return run_table(evaluate(run, data_of(run, data), metrics=metrics, tasks=tasks, also=also, **given))
 
 
 def run_table(evaluation: Evaluation) -> Table:
@@ -285,12 +298,15 @@ def run_table(evaluation: Evaluation) -> Table:
         )
         for name, value in evaluation.label_free.items()
     )
-    rows += tuple(
-        Row(metric, family, prop, value, np.nan, 0.0)
-        for metric, family, prop, factor, value, _ in evaluation.more
-        if factor == ""
-    )
+    rows += _more_rows(evaluation.more)
     if evaluation.table is None:
         return Table(rows, {}, ())
     table = evaluation.table
     return replace(table, rows=(*table.rows, *rows))
+
+
+def _more_rows(more: Iterable[MoreRow]) -> tuple[Row, ...]:
+    """Of the whole, not of single factors."""
+    return tuple(
+        Row(metric, family, prop, value, np.nan, 0.0) for metric, family, prop, factor, value, _ in more if factor == ""
+    )

@@ -1,7 +1,7 @@
 """Metrics of disentanglement: pure functions of codes (n, d) and factors (n, k).
 
 `karenina.metrics.mig(codes, factors)` and so on each give a result with `value` (also `float(result)`), and where they
-exist `per_factor`, `per_code` and `matrix`. `karenina.score` computes them all. `METRICS` says what each measures.
+exist `per_factor`, `per_code` and `matrix`. `karenina.score` computes them. `METRICS` says what each measures.
 """
 
 from karenina.metrics._dci import DCI, Lasso, Trees, dci, dci_from_importance
@@ -10,7 +10,10 @@ from karenina.metrics._irs import irs
 from karenina.metrics._result import Result
 from karenina.metrics._sap import sap
 from karenina.metrics.alignment import AlignedDCI, aligned_dci
+from karenina.metrics.dci_es import DCIES, dci_es
 from karenina.metrics.files import read_codes
+from karenina.metrics.identifiability import mcc, r2_affine
+from karenina.metrics.infomec import InfoMEC, infomec
 from karenina.metrics.information import Binning, dcimig, jemmig, mig, mig_sup, modularity
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
 from karenina.metrics.label_free import (
@@ -18,6 +21,7 @@ from karenina.metrics.label_free import (
     gaussian_wasserstein_correlation,
     mutual_information,
 )
+from karenina.metrics.linear import linearity, yang_amari_error
 from karenina.metrics.plots import hinton, plot_scores
 from karenina.metrics.registry import METRICS, PROTOCOLS, Metric
 from karenina.metrics.scoring import score
@@ -25,10 +29,12 @@ from karenina.metrics.table import Table
 
 __all__ = [
     "DCI",
+    "DCIES",
     "METRICS",
     "PROTOCOLS",
     "AlignedDCI",
     "Binning",
+    "InfoMEC",
     "Lasso",
     "Metric",
     "Result",
@@ -36,22 +42,28 @@ __all__ = [
     "Trees",
     "aligned_dci",
     "dci",
+    "dci_es",
     "dci_from_importance",
     "dcimig",
     "explicitness",
     "gaussian_total_correlation",
     "gaussian_wasserstein_correlation",
     "hinton",
+    "infomec",
     "irs",
     "jemmig",
+    "linearity",
+    "mcc",
     "mig",
     "mig_sup",
     "modularity",
     "mutual_information",
     "plot_scores",
+    "r2_affine",
     "read_codes",
     "sap",
     "score",
+    "yang_amari_error",
     "z_diff",
     "z_max_variance",
     "z_min_variance",

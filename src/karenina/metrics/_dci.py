@@ -103,7 +103,7 @@ class Lasso:
 
 @dataclass(frozen=True)
 class Trees:
-    """Importance of trees, the mean decrease of impurity: classifiers for labels, regressors for numbers.
+    """Importance of trees: classifiers for labels, regressors for numbers.
 
     Parameters
     ----------
@@ -118,6 +118,9 @@ class Trees:
     backend : {"fast", "sklearn"}
         Of boosting: our compilation of the same algorithm, which differs by how ties fall (D and C by less than 0.01),
         or scikit-learn itself.
+    importance : {"impurity", "splits"}
+        Of a code: the mean decrease of impurity, or the share of a forest's splits that it has (Eastwood and Williams
+        2018, section 4.3). Splits count alike near the root and near the leaves, where noise decides.
     """
 
     kind: Literal["forest", "boosted"] = "forest"
@@ -125,10 +128,14 @@ class Trees:
     max_features: float | Sequence[float] = 1.0
     folds: int = 10
     backend: Literal["fast", "sklearn"] = "fast"
+    importance: Literal["impurity", "splits"] = "impurity"
 
     def __post_init__(self) -> None:
         _known("kind", self.kind, ("forest", "boosted"))
         _known("backend", self.backend, ("fast", "sklearn"))
+        _known("importance", self.importance, ("impurity", "splits"))
+        if self.importance == "splits" and self.kind == "boosted":
+            raise ValueError("importance='splits' is for forests: boosted trees are too shallow to count their splits")
         _at_least(2, folds=self.folds)
         for depth in self.depths:
             _at_least(1, depths=depth)
@@ -152,12 +159,14 @@ class Trees:
         depths = sorted(int(depth) for depth in self.depths)
         folds = self._folds(x) if self.kind == "forest" and (len(depths) > 1 or len(self._shares) > 1) else []
         importance, predicted = np.zeros((x.shape[1], len(inputs.kept))), np.empty((len(held), len(inputs.kept)))
+        splits = importance.copy()
         chosen = []
         for j, column in enumerate(inputs.factors[train].T):
             target, values, classes = _target(column, bool(inputs.continuous[j]))
             if self.kind == "forest":
                 depth, share = choose(folds, target, classes, rng, depths=depths, max_features=self._shares)
-                importance[:, j], leaves = forest(whole, held, target, classes, rng, depths=[depth], max_features=share)
+                grown = forest(whole, held, target, classes, rng, depths=[depth], max_features=share)
+                importance[:, j], leaves, splits[:, j] = grown
                 predicted[:, j] = values[leaves[0].argmax(axis=1)] if classes else leaves[0, :, 0]
                 chosen.append(depth)
             elif classes == 1:
@@ -170,7 +179,9 @@ class Trees:
                     importance[:, j], guess = fitted.importance, fitted.predict(held)
                 predicted[:, j] = values[guess] if classes else guess
         if self.kind == "forest":
-            return importance, predicted, {"depth": inputs.among_given(np.array(chosen, np.float64))}
+            both = {"impurity": importance, "splits": splits}
+            details = {"depth": inputs.among_given(np.array(chosen, np.float64)), "importances": both}
+            return both[self.importance], predicted, details
         return importance, predicted, {"backend": self.backend}
 
     def _folds(self, x: Floats) -> list[tuple[Sorted, Floats, Ints, Ints]]:

@@ -1,6 +1,6 @@
 """Batches of codes under interventions on the factors, drawn from a table of rows or from a simulator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from karenina.metrics._inputs import Bools, Floats, Ints
+from karenina.numerics.blocks import Blocks
 
-Simulator = Callable[[Floats], ArrayLike]
+Simulator = Callable[[Floats], ArrayLike] | Blocks
 
 # Random numbers are drawn for this many rows at a time, which bounds memory without changing the stream.
 CHUNK = 1 << 19
@@ -73,6 +74,30 @@ class Table:
             count,
         )
 
+    @classmethod
+    def of_blocks(
+        cls, blocks: Sequence[Floats], values: Sequence[Floats], rows: Floats, factors: Floats, *, rest: bool = False
+    ) -> "Table":
+        """The same of blocks: per factor codes (b, V, d) of b rows in which it takes each of V values.
+
+        rows (n, d), factors (n, k): other draws of the generative model, which have the value of a factor by chance.
+        """
+        orders: list[Ints] = []
+        sizes: list[int] = []
+        counts: list[int] = []
+        begin = len(rows)
+        for along, known, column in zip(blocks, values, factors.T):
+            b, v = along.shape[:2]
+            places = begin + np.arange(b * v).reshape(b, v)
+            begin += b * v
+            groups = list(places) if rest else [np.append(*pair) for pair in zip(places.T, _having(column, known))]
+            orders += groups
+            sizes += [len(group) for group in groups]
+            counts.append(len(groups))
+        size, count = np.array(sizes, np.int64), np.array(counts, np.int64)
+        flat = np.concatenate([rows, *(along.reshape(-1, along.shape[2]) for along in blocks)])
+        return cls(flat, np.concatenate(orders), np.cumsum(size) - size, size, np.cumsum(count) - count, count)
+
     @property
     def usable(self) -> Bools:
         return self.count > 0
@@ -109,7 +134,7 @@ class Simulated:
     Rows start as rows of the table of factors; the intervened factor takes a value drawn from those it has there.
     """
 
-    simulator: Simulator
+    simulator: Callable[[Floats], ArrayLike]
     factors: Floats
     kept: Ints
     mean: Floats
@@ -179,6 +204,13 @@ def _keys(held: Ints) -> Ints:
         key = key * size + column
         span *= size
     return key
+
+
+def _having(column: Floats, values: Floats) -> list[Ints]:
+    """For each of the values the rows (m,) that have exactly it."""
+    order = np.argsort(column, kind="stable")
+    low, high = (np.searchsorted(column[order], values, side) for side in ("left", "right"))
+    return [order[a:b] for a, b in zip(low, high)]
 
 
 def _below(uniform: Floats, size: Any) -> Ints:

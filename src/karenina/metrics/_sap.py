@@ -23,6 +23,7 @@ def sap(
     c: float | None = None,
     depth: int = 9,
     folds: int = 10,
+    threshold: float = 0.0,
     test_fraction: float = 1 / 3,
     rows: int | None = None,
     test: Test = None,
@@ -52,6 +53,9 @@ def sap(
         C of the SVM is `c`, or `penalty` / rows fitted, so that the score does not drift with their number.
     depth, folds : int
         The depth of a tree is chosen from 1..depth by cross-validation.
+    threshold : float
+        A code whose variance is below this, in its own units, is dead and scores 0 (Carbonneau et al., 4.3.3, who name
+        no value).
     test_fraction, rows, test, continuous, seed
         As in `dci`; test_fraction=0 scores the rows that were fitted.
 
@@ -77,24 +81,28 @@ def sap(
         raise ValueError(f"expected penalty > 0, depth >= 1 and folds >= 2, got {penalty!r}, {depth!r} and {folds!r}")
     if c is not None and c <= 0:
         raise ValueError(f"c is {c!r}, expected a number above 0")
+    if not threshold >= 0:
+        raise ValueError(f"threshold is {threshold!r}, expected 0 or more")
     live, numbers = inputs.live, inputs.continuous
     scores = np.zeros((len(numbers), len(live)))
     if live.any() and numbers.any():
         codes = inputs.codes if live.all() else inputs.codes[:, live]
         factors = inputs.factors if numbers.all() else inputs.factors[:, numbers]
-        scores[np.ix_(numbers, live)] = _r2(codes, factors)
+        scores[np.ix_(numbers, live)] = r2(codes, factors)
     if live.any() and not numbers.all():
         fitted, held = _split(inputs, test_fraction, rows, seed)
         if standardise:
             fitted, held = _standardised(fitted, held)
         for j in np.flatnonzero(~numbers):
             scores[j, live] = _accuracy(fitted, held, int(j), classifier, penalty, c, depth, folds)
+    if threshold > 0:
+        scores[:, inputs.codes.var(axis=0, ddof=1) < threshold] = 0.0
     ordered = np.sort(np.column_stack([scores, np.zeros(len(scores))]) if len(live) == 1 else scores, axis=1)
     gap = ordered[:, -1] - ordered[:, -2]
     return Result(value=float(gap.mean()), per_factor=inputs.among_given(gap), matrix=inputs.among_given(scores))
 
 
-def _r2(codes: Floats, factors: Floats) -> Floats:
+def r2(codes: Floats, factors: Floats) -> Floats:
     """Squared correlations (k, d) of columns that vary."""
     (z, z_length), (v, v_length) = _centred(codes), _centred(factors)
     return np.minimum(((v @ z.T) / v_length[:, None] / z_length) ** 2, 1.0)

@@ -13,6 +13,7 @@ import numpy as np
 from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, metric
 from karenina.metrics._result import Result
 from karenina.metrics._sampling import Simulated, Simulator, Source, Table
+from karenina.numerics.blocks import Blocks
 from karenina.numerics.columns import standardised
 from karenina.numerics.logistic import Design, multinomial
 
@@ -58,8 +59,9 @@ def z_diff(
         (a - 1/k) / (1 - 1/k), so that chance is about 0.
     continuous : bool or one per factor, optional
         By default, factors of integers are categorical and all others continuous.
-    sampler : function, optional
-        A simulator, rows of factors (m, k) -> codes (m, d), in place of the rows given.
+    sampler : function or Blocks, optional
+        A simulator, rows of factors (m, k) -> codes (m, d), in place of the rows given; or codes of interventions that
+        the three metrics share, `karenina.numerics.blocks.Blocks`.
     seed : int or numpy Generator
 
     Returns
@@ -257,6 +259,13 @@ def _source(inputs: Inputs, z: Floats, factor_bins: int, sampler: Simulator | No
         return Table.of(z[:, live], inputs.binned(factor_bins), rest=rest)
     scale = inputs.codes[:, live].std(axis=0) / z[:, live].std(axis=0)
     mean = inputs.codes[:, live].mean(axis=0) - scale * z[:, live].mean(axis=0)
+    if isinstance(sampler, Blocks):
+        if sampler.codes.shape[2] != len(live) or len(sampler.values) != inputs.given.shape[1]:
+            found = f"{sampler.codes.shape[2]} codes and {len(sampler.values)} factors"
+            raise ValueError(f"the blocks have {found}, expected {len(live)} and {inputs.given.shape[1]}")
+        along = [(sampler.along(j)[:, :, live] - mean) / scale for j in inputs.kept]
+        values = [sampler.values[j] for j in inputs.kept]
+        return Table.of_blocks(along, values, z[:, live], inputs.factors, rest=rest)
     return Simulated(sampler, inputs.given, inputs.kept, mean, scale, live, rest)
 
 

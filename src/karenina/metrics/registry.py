@@ -19,6 +19,9 @@ from karenina.metrics._irs import irs
 from karenina.metrics._result import Result
 from karenina.metrics._sap import sap
 from karenina.metrics.alignment import aligned_dci
+from karenina.metrics.dci_es import dci_es
+from karenina.metrics.identifiability import mcc, r2_affine
+from karenina.metrics.infomec import infomec
 from karenina.metrics.information import Binning, dcimig, jemmig, mig, mig_sup, modularity
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
 from karenina.metrics.label_free import (
@@ -44,6 +47,9 @@ class Metric:
     measures : the property that `value` measures, or for several: attribute of the result -> property
     ours, locatello, carbonneau : settings where they differ from the function's defaults
         None where the protocol does not have the metric.
+    on_request : bool
+        Computed when it is named, or by "all", but not by default: what is added later does not change the tables of
+        studies that are under way.
     """
 
     function: Callable[..., Any]
@@ -52,6 +58,7 @@ class Metric:
     ours: Settings | None = field(default_factory=dict)
     locatello: Settings | None = None
     carbonneau: Settings | None = None
+    on_request: bool = False
 
     def settings(self, protocol: str | None) -> Settings | None:
         return getattr(self, protocol or "ours")
@@ -163,6 +170,27 @@ METRICS: dict[str, Metric] = {
         gaussian_wasserstein_correlation, "label-free", "independence", {"normalised": True}, locatello={}
     ),
     "mutual_information": Metric(mutual_information, "label-free", "independence", locatello={}),
+    "infomec": Metric(
+        infomec,
+        "mixed",
+        {"modularity": "modularity", "compactness": "compactness", "explicitness": "explicitness"},
+        on_request=True,
+    ),
+    "dci_es": Metric(
+        dci_es,
+        "predictor",
+        {
+            "disentanglement": "modularity",
+            "completeness": "compactness",
+            "informativeness": "explicitness",
+            "explicitness": "ease of use",
+            "size": "size",
+        },
+        on_request=True,
+    ),
+    "mcc": Metric(mcc, "identifiability", "holistic", on_request=True),
+    "mcc_rank": Metric(mcc, "identifiability", "holistic", {"correlation": "rank"}, on_request=True),
+    "r2_affine": Metric(r2_affine, "identifiability", "explicitness", on_request=True),
 }
 
 
@@ -203,11 +231,14 @@ def of_function(function: Callable[..., Any]) -> Metric:
 def score_name(metric: str, measured: str, *, several: bool = False) -> str:
     """What a score is called: the metric, followed by the part where it is DCI.
 
-    With `several` also by the property where it is not: for metrics of others that measure several.
+    Where it is not, by the property if it measures several, which `several` says of metrics of others.
 
     >>> score_name("dci_lasso", "modularity"), score_name("mig", "compactness"), score_name("mine", "x", several=True)
     ('dci_lasso disentanglement', 'mig', 'mine x')
+    >>> score_name("infomec", "modularity")
+    'infomec modularity'
     """
     if metric.split("_")[0] == "dci":
         return f"{metric} {DCI_PARTS.get(measured, measured)}".strip()
+    several = several or (metric in METRICS and len(METRICS[metric].properties) > 1)
     return f"{metric} {measured}".strip() if several else metric

@@ -16,10 +16,13 @@ from karenina.metrics._inputs import Continuous, Inputs, Test, check
 from karenina.metrics._sampling import Simulator
 from karenina.metrics.registry import METRICS, PROTOCOLS, Metric, find, names, of_function
 from karenina.metrics.table import Row, Table
+from karenina.numerics.blocks import Blocks
 from karenina.numerics.labels import column_names
 
 # Names of metrics, functions of (codes, factors), or a mixture; None for all of ours.
 Wanted = str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None
+
+ALL = "all"
 
 
 def own_metrics(metrics: Wanted) -> dict[str, Metric]:
@@ -55,10 +58,12 @@ def select(metrics: Wanted, protocol: str | None) -> dict[str, Mapping[str, Any]
     settings = {name: metric.settings(protocol) for name, metric in METRICS.items()}
     available = {name: values for name, values in settings.items() if values is not None}
     if metrics is None:
-        return available
+        return {name: values for name, values in available.items() if not METRICS[name].on_request}
     own = own_metrics(metrics)
     wanted = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
     asked = [item if isinstance(item, str) else _ours(item) or _name(item) for item in wanted]
+    if asked == [ALL]:
+        return available
     if not asked:
         raise ValueError(f"no metric asked for; there are {', '.join(names())}")
     chosen: dict[str, Mapping[str, Any]] = {}
@@ -91,7 +96,8 @@ def score(
         An array, a tensor or a data frame, whose names of columns are kept.
     factors : (n, k)
         Likewise. Text, categories and booleans are categorical factors.
-    metrics : names from `METRICS` or of plug-ins, and functions of your own; None: all of `METRICS`
+    metrics : names from `METRICS` or of plug-ins, and functions of your own
+        None: all of `METRICS` but those on request (infomec, dci_es, mcc, mcc_rank, r2_affine); "all": these, too.
         A function takes codes (n, d) and factors (n, k), and `seed` if it likes, and gives a number.
     protocol : {None, "locatello", "carbonneau"}
         Our defaults, which are the papers' definitions with the released bugs repaired, or published parameters;
@@ -104,7 +110,7 @@ def score(
     factor_names : k names
     continuous : bool or one per factor, optional
         By default, factors of integers are categorical and all others continuous.
-    sampler : function, optional
+    sampler : function or Blocks, optional
         A simulator, rows of factors (m, k) -> codes (m, d), for the intervention metrics, in place of the rows given.
     test : (test_codes (m, d), test_factors (m, k)), optional
         Other rows on which predictors are tested, instead of held-out ones.
@@ -136,7 +142,12 @@ def score(
         half = np.sort(rng.permutation(len(inputs.codes))[: len(inputs.codes) // 2])
         m = 0 if inputs.test is None else len(inputs.test[0])
         half_of_test = rng.permutation(m)[: max(1, m // 2)] if m else None
-        found, spent, _ = measure(chosen, inputs.of_rows(half, half_of_test), seed + 1 + repeat, sampler, own)
+        drawn = (
+            sampler.of_blocks(rng.permutation(len(sampler))[: len(sampler) // 2])
+            if isinstance(sampler, Blocks)
+            else sampler
+        )
+        found, spent, _ = measure(chosen, inputs.of_rows(half, half_of_test), seed + 1 + repeat, drawn, own)
         for name in chosen:
             halves[name].append(found[name])
             seconds[name] += spent[name]

@@ -79,6 +79,14 @@ class RewardLearners:
     def predict(self, codes: Floats) -> Floats:
         return self.network(torch.from_numpy(codes).float()).numpy() * self.scale
 
+    def keep(self, predictors: list[int]) -> None:
+        """Go on with these alone."""
+        for parameter, state in zip(self.optimiser.parameters, self.optimiser.state):
+            parameter.data = parameter.data[predictors]
+            parameter.grad = None
+            for name in ("exp_avg", "exp_avg_sq"):
+                state[name] = state[name][predictors]
+
     def learn(self, codes: Floats, rewards: Floats) -> None:
         wanted = torch.from_numpy(rewards).float().clamp(max=self.most) / self.scale
         loss = ((self.network(torch.from_numpy(codes).float()) - wanted) ** 2).mean(1).sum()

@@ -184,11 +184,19 @@ class MONet(nn.Module):
     """Attention and one component VAE for all slots. sigmas: of the first slot, which takes the background, and of the
     others (Burgess et al. 2019)."""
 
-    def __init__(self, seed: int, side: int = 32, slots: int = 5, latents: int = 8, units: int = 64):
+    def __init__(
+        self,
+        seed: int,
+        side: int = 32,
+        slots: int = 5,
+        latents: int = 8,
+        units: int = 64,
+        widths: tuple[int, ...] = (8, 16, 16),
+    ):
         super().__init__()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.attention = Attention(side, slots)
+            self.attention = Attention(side, slots, widths)
         self.vae = ComponentVAE([seed], side, latents, units)
         self.sigmas = (0.09, 0.11)
 

@@ -38,6 +38,7 @@ class Batch:
     step : updates made so far
     size : number of images in the data set, or inf
     beside : dict, the modules trained beside the network (see karenina.training.methods.Beside)
+    labelled, labels : (m, latents) and (m, factors), mean codes of images that have labels, and these, in [0, 1]
     """
 
     x: Tensor
@@ -49,6 +50,8 @@ class Batch:
     step: int
     size: float
     beside: Mapping[str, Any] = field(default_factory=dict)
+    labelled: Tensor | None = None
+    labels: Tensor | None = None
 
 
 def bernoulli(x: Tensor, logits: Tensor) -> Tensor:

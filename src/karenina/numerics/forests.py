@@ -6,7 +6,7 @@ once per node.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,14 @@ Array = NDArray[np.float64]
 TREES = 10
 
 
+class Forest(NamedTuple):
+    """What a forest says. importance, splits: (d,), both with sum 1. guess: (depths, rows, classes or 1)."""
+
+    importance: Array
+    guess: Array
+    splits: Array
+
+
 def forest(
     train: Sorted,
     test: Array,
@@ -27,12 +35,13 @@ def forest(
     *,
     depths: Sequence[int],
     max_features: float = 1.0,
-) -> tuple[Array, Array]:
-    """Importances (d,) of a forest grown to the last of the rising depths, and predictions for `test` at each.
+) -> Forest:
+    """Importances of a forest grown to the last of the rising depths, and predictions for `test` at each.
 
     target: labels 0..classes-1 (Gini), or floats with classes = 0 (variance). Predictions: (depths, rows, classes or
-    1), mean class shares or mean values. A tree cut off at a depth is the tree grown to that depth, so that one forest
-    serves every depth. max_features: the share of codes tried at a split.
+    1), mean class shares or mean values. Importances: the mean over trees of the decrease of impurity by each code, and
+    of its share of the splits (Breiman et al. 1984). A tree cut off at a depth is the tree grown to that depth, so that
+    one forest serves every depth. max_features: the share of codes tried at a split.
     """
     from karenina.numerics.trees import add_predictions, grow_forest_tree
 
@@ -42,7 +51,7 @@ def forest(
     y = target.astype(np.float64)
     guess = np.zeros((len(depths), len(test), columns))
     levels = np.asarray(depths, np.int64)
-    importance = np.zeros(d)
+    importance, splits = np.zeros(d), np.zeros(d)
     state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
     spare, side = np.empty(n, train.keys.dtype), np.empty(n, np.uint8)
     for _ in range(TREES):
@@ -54,9 +63,10 @@ def forest(
         add_predictions(test, feature, threshold, child, values, levels, guess)
         if gains.sum() > 0:
             importance += gains / gains.sum()
-    if importance.sum() > 0:
-        importance /= importance.sum()
-    return importance, guess / TREES
+            times = np.bincount(feature[feature >= 0], minlength=d)
+            splits += times / times.sum()
+    total = max(float(splits.sum()), 1.0)  # trees of one leaf have none
+    return Forest(importance / (importance.sum() or 1.0), guess / TREES, splits / total)
 
 
 def choose(
@@ -78,7 +88,7 @@ def choose(
     error = np.zeros((len(max_features), len(depths)))
     for train, out, rows, left in parts:
         for i, share in enumerate(max_features):
-            guess = forest(train, out, target[rows], classes, rng, depths=depths, max_features=share)[1]
+            guess = forest(train, out, target[rows], classes, rng, depths=depths, max_features=share).guess
             if classes:
                 error[i] += (guess.argmax(axis=2) != target[left]).mean(axis=1)
             else:

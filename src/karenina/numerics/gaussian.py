@@ -23,6 +23,19 @@ def kl_per_latent(mean: NDArray[np.floating], logvar: NDArray[np.floating]) -> F
     return per_row.mean(axis=0)
 
 
+def entropy_per_latent(codes: NDArray[np.floating]) -> Floats:
+    """Entropy in nats of the values that each latent takes, (n, L) -> (L,).
+
+    A rounded code has a posterior without spread, and so no finite KL from a Gaussian. Its KL from the distribution of
+    all codes is this entropy, the information that the latent has of the image: 0 for one that is always the same.
+
+    >>> entropy_per_latent(np.array([[0.0, 1.0], [0.5, 1.0]])).round(3)
+    array([0.693, 0.   ])
+    """
+    shares = [np.unique(column, return_counts=True)[1] / len(codes) for column in codes.T]
+    return np.array([abs(float(-(share * np.log(share)).sum())) for share in shares])
+
+
 def total_correlation(columns: Floats) -> float:
     """Total correlation in nats of a Gaussian fitted to columns (n, d): (sum log C_jj - log det C) / 2.
 

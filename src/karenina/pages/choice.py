@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from karenina._active import near_threshold
 from karenina.numerics.medians import least_for_interval
 from karenina.numerics.resampling import spearman
+from karenina.pages.better import with_comparison
 from karenina.pages.contents import Contents
 from karenina.pages.verdict import chance, why_not
 from karenina.studies.analyses.charts import plain_number as number
@@ -63,7 +64,8 @@ class Choice:
 
 def choices(contents: Contents) -> list[Choice]:
     """The choice for each data set."""
-    return [_choose(contents, str(data[0]), rows) for data, rows in contents.scores.groups("data")]
+    found = [(_choose(contents, str(data[0]), rows), rows) for data, rows in contents.scores.groups("data")]
+    return [with_comparison(contents, choice, rows) for choice, rows in found]
 
 
 def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:

@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from karenina._active import ACTIVE_KL
 from karenina._figures import Figure
 from karenina.evaluation.data import Data, data_of
+from karenina.pages.better import better
 from karenina.pages.embedded import charts_of
 from karenina.pages.figures import Section, keep
 from karenina.pages.model import SHOWN, decoder_size, export_decoder, picture, reaches
@@ -79,13 +80,16 @@ def compare(
     a, b = (run.config for run in runs)
     if (a.data, a.images) != (b.data, b.images):
         raise ValueError(f"one run was trained on {a.data}, the other on {b.data}: compare runs of one data set")
-    images, _ = data_of(runs[0], data, data_dir).sample(ROWS, np.random.default_rng(0))
+    found = data_of(runs[0], data, data_dir)
+    images, factors = found.sample(ROWS, np.random.default_rng(0))
     encoded = [run.encode(images) for run in runs]
     codes = [mean for mean, _ in encoded]
     kl = [0.5 * (m.astype(float) ** 2 + np.exp(v.astype(float)) - v - 1).mean(axis=0) for m, v in encoded]
     similarity = mutual_similarity(codes, [values > kl_threshold for values in kl])
     rows = _rows(similarity, codes, kl, kl_threshold)
     labels = [f"{letter}: {_label(run)}" for letter, run in zip("AB", runs)]
+    continuous = [size is None for size in found.factor_sizes]
+    verdict = [better(("A", "B"), codes[0], codes[1], factors, continuous)] if found.labelled else []
     starts = [[[round(float(v), 3) for v in c[i]] for c in codes] for i in range(SHOWN)]
     folder = Path(out) if out is not None else Path("comparison")
     drawn = _traversals(runs, codes, rows)
@@ -120,7 +124,7 @@ def compare(
             "subtitle": "; ".join(labels),
             "sections": [("compare", "Latents matched"), ("pictures", "Pictures"), ("how", "How it was made")],
             "has_comparison": True,
-            "comparison": {"rows": rows, "sentences": _sentences(rows)},
+            "comparison": {"rows": rows, "sentences": [*_sentences(rows), *verdict]},
             "figure_sections": [section],
             "how": (f"Both models encoded the same {ROWS:,} images of {a.data}.",),
             "commands": (f"karenina compare {paths}",),

@@ -24,7 +24,7 @@ FOLDED, FOLDED_FOR_ONE_METHOD = ("agreement_kendall",), ("by_method", "udr")
 class Shown:
     """A figure in the page. chart: as `Chart.to_json` gives it; pictures: as in `Drawn`; neither: the caption says all.
 
-    folded: behind its title, closed. files: names in the folder `figures`.
+    folded: behind its title, closed. files: names in the folder `figures`. film: an animation, in a data URI.
     """
 
     name: str
@@ -34,11 +34,13 @@ class Shown:
     pictures: tuple[dict[str, Any], ...] = ()
     folded: bool = False
     files: tuple[str, ...] = ()
+    film: str = ""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Figures under a heading. missing: (analysis, what it needs). pairs: figures stand side by side where they fit."""
+    """Figures under a heading. missing: (analysis, what it needs). pairs: figures stand side by side where they fit.
+    table: lines of cells, the first being headings."""
 
     id: str
     title: str
@@ -46,6 +48,7 @@ class Section:
     figures: tuple[Shown, ...]
     missing: tuple[tuple[str, str], ...] = ()
     pairs: bool = False
+    table: tuple[tuple[str, ...], ...] = ()
 
 
 def sections(contents: Contents, folder: Path, say: Callable[[str], None]) -> list[Section]:
@@ -81,7 +84,7 @@ def sections(contents: Contents, folder: Path, say: Callable[[str], None]) -> li
 def _says_it_all(name: str, frame: Any) -> bool:
     """Whether the caption has every number: a single bar, or a curve of a single point."""
     if ANALYSES[name].chart is growth_chart:
-        return bool(frame.groupby("score").size().max() == 1)
+        return bool(frame["partners" if "partners" in frame else "seeds"].nunique() == 1)
     return name in ("polarised", "beats_random") and len(frame) < 2
 
 

@@ -1,12 +1,14 @@
 """Choose among trained models without labels, from arrays alone.
 
 udr: by agreement of codes between models. dynamics: by seed-to-seed stability of training. alike: MCC, CKA and the
-medoid. orthogonality, factorised_support, plain_scores: from one model alone. ACTIVE_KL: a latent is active above it.
+medoid. pipe_score, model_centrality: from pictures that models generate. orthogonality, factorised_support,
+plain_scores: from one model alone. ACTIVE_KL: a latent is active above it.
 """
 
 from karenina._active import ACTIVE_KL
 from karenina.selection._alike import Likeness, alike
 from karenina.selection._dynamics import Dynamics, dynamics, joint_embedding
+from karenina.selection._generated import factorised_codes, fixed_latent_score, model_centrality, pipe_score
 from karenina.selection._ranking import Ranking
 from karenina.selection._single import (
     Orthogonality,
@@ -33,10 +35,14 @@ __all__ = [
     "active_units",
     "alike",
     "dynamics",
+    "factorised_codes",
     "factorised_support",
+    "fixed_latent_score",
     "joint_embedding",
     "mean_pairwise_mi",
+    "model_centrality",
     "orthogonality",
+    "pipe_score",
     "plain_scores",
     "similarity_matrix",
     "total_correlation",

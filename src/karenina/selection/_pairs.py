@@ -57,6 +57,34 @@ def udr_value(R: Floats, target: Bools, source: Bools, filtered: bool) -> float:
 
 
 @njit(cache=True)
+def _concentration(R: Floats, rows: Bools, cols: Bools) -> float:
+    """1 minus the entropy of each row over the columns, in units of its largest value, weighted by the rows' sums."""
+    base = np.log(max(cols.sum(), 2))
+    found, weight = 0.0, 0.0
+    for a in range(R.shape[0]):
+        total, entropy = 0.0, 0.0
+        for b in range(R.shape[1]):
+            if rows[a] and cols[b]:
+                total += R[a, b]
+        for b in range(R.shape[1]):
+            if rows[a] and cols[b] and R[a, b] > 0.0:
+                share = R[a, b] / total
+                entropy -= share * np.log(share)
+        found += total * (1.0 - entropy / base)
+        weight += total
+    return found / weight if weight > 0.0 else 0.0
+
+
+@njit(cache=True)
+def entropy_value(R: Floats, target: Bools, source: Bools) -> float:
+    """The aggregation of DCI (Eastwood & Williams 2018) in place of equation 2: Duan et al. (2020), A.2, tried it.
+
+    The mean of both directions over informative latents; 0 when either model has none.
+    """
+    return 0.5 * (_concentration(R, target, source) + _concentration(R.T, source, target))
+
+
+@njit(cache=True)
 def _part(matrix: Floats, i: int, rows: int, j: int, cols: int, scale: float) -> Floats:
     out = np.empty((rows, cols))
     for a in range(rows):
@@ -96,10 +124,13 @@ def score_pairs(
     targets: Ints,
     alpha: float,
     filtered: bool,
+    entropic: bool,
     scores: Floats,
     matrices: Floats,
 ) -> int:
     """UDR of each pair (targets[p], sources[p]) into `scores` (P,), and |R| into `matrices` (P, L_t, L_s) unless empty.
+
+    filtered: see udr_value; entropic: entropy_value instead.
 
     method 0: correlations, 1: a lasso per target, 2: multi-task lasso, 3: multi-task lasso by cross-validation. grams
     (F, S, L, L) holds the sources' raw second moments, crosses (F, K_s, K_t) those of every source latent with every
@@ -144,5 +175,6 @@ def score_pairs(
                 R[a, b] = abs(W[b, a])
                 if len(matrices):
                     matrices[p, a, b] = R[a, b]
-        scores[p] = udr_value(R, target_informative[k : k + T], source_informative[i : i + L], filtered)
+        rows, columns = target_informative[k : k + T], source_informative[i : i + L]
+        scores[p] = entropy_value(R, rows, columns) if entropic else udr_value(R, rows, columns, filtered)
     return unsolved

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina.numerics.blocks import Blocks
 from karenina.numerics.checks import as_matrix, positive_integer
 from karenina.numerics.columns import ranks
 from karenina.tasks._downstream import boosted_labels
 from karenina.tasks._inputs import Array, Rows, rows
 
 Labels = NDArray[np.int64]
-Sampler = Callable[[Array], ArrayLike]
+Sampler = Callable[[Array], ArrayLike] | Blocks
 
 # How often rows are divided to tell unfairness from chance, and into how many parts.
 DIVISIONS = 4
@@ -113,7 +114,7 @@ def fairness(
     factors : (n, k)
     train, test : int
         Rows that the classifiers learn from, and rows to test on; set aside as in `downstream`.
-    sampler : (m, k) factors -> (m, d) codes
+    sampler : (m, k) factors -> (m, d) codes, or Blocks of such codes
     per_value : int
         Rows that the sampler is asked for, per sensitive value.
     seed : int
@@ -143,6 +144,8 @@ def fairness(
     labels = np.column_stack([_binned(data, j, bins) for j in range(len(data.varies))])
     if sampler is None:
         asked, groups = data.codes[data.test], [(j, slice(None), labels[data.test, j]) for j in kept]
+    elif isinstance(sampler, Blocks):
+        asked, groups = _of_blocks(sampler, (data.codes.shape[1], len(data.varies)), kept, per_value)
     else:
         asked, groups = _interventions(data, labels, kept, sampler, per_value, rng)
     mean = np.full((len(data.varies), len(data.varies)), np.nan)
@@ -167,8 +170,30 @@ def _binned(data: Rows, j: int, bins: int) -> Labels:
     return ranks(np.searchsorted(cuts, target))
 
 
+def _of_blocks(
+    blocks: Blocks, width: tuple[int, int], kept: list[int], per_value: int
+) -> tuple[Array, list[tuple[int, slice, Labels]]]:
+    """As `_interventions`, from rows that are encoded already. width: how many codes and factors there are."""
+    if len(blocks.values) != width[1] or blocks.codes.shape[2] != width[0]:
+        given = f"{blocks.codes.shape[2]} codes and {len(blocks.values)} factors"
+        raise ValueError(f"the blocks have {given}, expected {width[0]} and {width[1]}")
+    wanted, groups, begin = [], [], 0
+    for j in kept:
+        along = blocks.along(j)[:per_value]
+        b, v, d = along.shape
+        wanted.append(along.reshape(b * v, d))
+        groups.append((j, slice(begin, begin + b * v), np.tile(np.arange(v), b)))
+        begin += b * v
+    return np.concatenate(wanted), groups
+
+
 def _interventions(
-    data: Rows, labels: Labels, kept: list[int], sampler: Sampler, per_value: int, rng: np.random.Generator
+    data: Rows,
+    labels: Labels,
+    kept: list[int],
+    sampler: Callable[[Array], ArrayLike],
+    per_value: int,
+    rng: np.random.Generator,
 ) -> tuple[Array, list[tuple[int, slice, Labels]]]:
     """Codes of rows whose factor j was set to each of its values, for all j, and where those of each j are."""
     wanted, groups, begin = [], [], 0

@@ -55,18 +55,22 @@ class Batches:
 
     def draw(self) -> Tensor:
         """One batch per generator: (k, batch, c, h, w), in memory with the channels last."""
-        k, (c, h, w) = len(self.rngs), self.data.image_shape
         if self.table is None:
             x = to_tensor(np.concatenate([self.data.sample(self.batch, rng)[0] for rng in self.rngs]), self.device)
-            return x.unflatten(0, (k, self.batch))
+            return x.unflatten(0, (len(self.rngs), self.batch))
         if self._drawn is None or self._used == len(self._drawn):
             self._before = [rng.bit_generator.state for rng in self.rngs]
             self._drawn, self._used = np.stack([self._rows(rng, _AHEAD) for rng in self.rngs], 1), 0
-        index = torch.from_numpy(self._drawn[self._used].reshape(-1)).to(self.device)
         self._used += 1
-        x = self.table.index_select(0, index)
+        return self.gather(self._drawn[self._used - 1])
+
+    def gather(self, index: NDArray[np.int64]) -> Tensor:
+        """Images (k, n, c, h, w) of the data set that is on the device, by their numbers (k, n)."""
+        assert self.table is not None
+        x = self.table.index_select(0, torch.from_numpy(index.reshape(-1)).to(self.device))
         x = x / 255 if x.dtype == torch.uint8 else x
-        return x.view(k, self.batch, h, w, c).permute(0, 1, 4, 2, 3)
+        c, h, w = self.data.image_shape
+        return x.view(*index.shape, h, w, c).permute(0, 1, 4, 2, 3)
 
     def settle(self) -> None:
         """Put the generators where they would be had nothing been drawn ahead."""
@@ -84,7 +88,7 @@ class Batches:
     def _rows(self, rng: np.random.Generator, steps: int) -> NDArray[np.int64]:
         """The rows (steps, batch) that `data.sample` would draw."""
         if isinstance(self.data, TableDataSet):
-            rows = rng.integers(0, len(self.data), steps * self.batch)
+            rows = self.data.draw_index(steps * self.batch, rng)
         else:
             assert isinstance(self.data.factors, FactorGrid)
             rows = self.data.factors.index_of_checked(self.data.factors.sample(steps * self.batch, rng))

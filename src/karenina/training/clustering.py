@@ -133,10 +133,16 @@ def train_monet(
     beta: float = 0.5,
     gamma: float = 0.5,
     learning_rate: float = 2e-3,
+    units: int = 64,
+    widths: tuple[int, ...] = (8, 16, 16),
+    trace: Callable[[MONet], Tensor] | None = None,
     **options: Any,
-) -> tuple[MONet, list[dict[str, float]]]:
-    """A MONet, and the history of its terms; draw: a number and a generator -> images (n, 3, side, side)."""
-    network = MONet(seed, side, slots, latents)
+) -> tuple[MONet, list[dict[str, float]], Tensor | None]:
+    """A MONet, the history of its terms, and what `trace` gave at the steps of `trace_steps`.
+
+    draw: a number and a generator -> images (n, 3, side, side).
+    """
+    network = MONet(seed, side, slots, latents, units, widths)
 
     def update(step: int) -> dict[str, Tensor]:
         rng = np.random.default_rng([seed, step])
@@ -146,8 +152,9 @@ def train_monet(
 
     config: dict[str, Any] = {"seed": seed, "side": side, "slots": slots, "latents": latents, "batch": batch}
     config |= {"beta": beta, "gamma": gamma}
-    history, _ = fit(path, network, update, config, steps=steps, learning_rate=learning_rate, **options)
-    return network.eval(), history
+    options["trace"] = None if trace is None else lambda: trace(network)
+    history, traces = fit(path, network, update, config, steps=steps, learning_rate=learning_rate, **options)
+    return network.eval(), history, traces
 
 
 def train_components(
@@ -163,6 +170,7 @@ def train_components(
     steps: int,
     batch: int = 64,
     learning_rate: float = 3e-3,
+    units: int = 64,
     **options: Any,
 ) -> tuple[ComponentVAE, Tensor]:
     """Component VAEs as one stack, and their traces (epochs, k, watched objects, units).
@@ -170,7 +178,7 @@ def train_components(
     objects: rows (k, n) of `count` objects -> their patches (k, n, cells, 64). watched: patches (m, cells, 64) at which
     the first layer of the decoder is recorded.
     """
-    network = ComponentVAE(list(seeds), side, latents)
+    network = ComponentVAE(list(seeds), side, latents, units)
     strengths = torch.tensor(betas)
 
     def update(step: int) -> dict[str, Tensor]:

@@ -11,11 +11,12 @@ import numpy as np
 
 from karenina._words import hint, meant
 from karenina.data import DataSet
+from karenina.data.pairs import Pairs
 from karenina.models.initialisation import INITS
 from karenina.models.networks import NETWORKS, Shape, resolve
 from karenina.models.objectives import DECODERS, Objective
 from karenina.models.own import is_own, rules
-from karenina.training.methods import Method, find, names
+from karenina.training.methods import SUPERVISION, Method, find, find_for, names
 
 TRACE_LENGTH = 30
 # How matrix products are computed: see karenina.training.loop.at_precision.
@@ -108,7 +109,10 @@ def make_config(
     data: DataSet, method: str | Objective | Method, parameters: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Config:
     """`settings`: the other arguments of `train`, with "auto" where the choice is ours."""
-    name, described = find(method)
+    name = find(method)[0]
+    if not parameters.get("supervised", True):  # none: as without the word
+        parameters = {key: value for key, value in parameters.items() if key not in SUPERVISION}
+    described = find_for(method, parameters)
     values = {"precision": "float32", **settings}
     shape = data.image_shape
     if values["decoder"] not in ("bernoulli", described.fixed.get("decoder", values["decoder"])):
@@ -129,7 +133,7 @@ def make_config(
     values |= check_numbers(values)
     if values["trace"] and values["steps"] < TRACE_LENGTH - 1:
         raise ValueError(f"a trace has {TRACE_LENGTH} moments, so steps must be {TRACE_LENGTH - 1} or more")
-    return Config(
+    config = Config(
         data=data.name,
         images=fingerprint(data),
         image_shape=shape,
@@ -137,6 +141,22 @@ def make_config(
         parameters=_check_parameters(name, described, parameters, known=name in names()),
         **values,
     )
+    check_data(data, described, config)
+    return config
+
+
+def check_data(data: DataSet, method: Method, config: Config) -> None:
+    """A ValueError where the data set lacks what the method learns from."""
+    given, factors = config.parameters, len(data.factor_names)
+    if method.share is not None:
+        Pairs(data, given["k"])
+        if data.pairs is not None and given["known"] != "nothing":
+            raise ValueError(f"{config.method}: pairs of your own do not say what they share; known is 'nothing'")
+    if given.get("supervised"):
+        if not data.labelled:
+            raise ValueError(f"supervised= needs labels, and {data.name} has no factors")
+        if factors > config.latents:
+            raise ValueError(f"supervised= needs a latent for each of the {factors} factors, got {config.latents}")
 
 
 def _check_parameters(method: str, described: Method, given: Mapping[str, Any], *, known: bool) -> dict[str, Any]:
@@ -151,6 +171,12 @@ def _check_parameters(method: str, described: Method, given: Mapping[str, Any], 
         if value is _REQUIRED:
             raise ValueError(f"{method} needs the parameter {name!r}")
         default = expected[name]
+        choices = described.choices.get(name, ())
+        if value in choices and not isinstance(value, bool):
+            values[name] = choices[choices.index(value)]
+            continue
+        if choices and not isinstance(default, str):
+            continue  # said below
         if isinstance(default, str):
             if not isinstance(value, str):
                 raise ValueError(f"{method}: {name} should be text such as {default!r}, got {shown(value)}")
@@ -163,8 +189,8 @@ def _check_parameters(method: str, described: Method, given: Mapping[str, Any], 
         elif not _plain(value):
             raise ValueError(f"{method}: {name} must be a number, text or true or false, got {shown(value)}")
     for name, known_values in described.choices.items():
-        if values[name] not in known_values:
-            raise ValueError(f"{method}: {name} is {' or '.join(known_values)}, got {shown(values[name])}")
+        if values[name] not in known_values or isinstance(values[name], bool):
+            raise ValueError(f"{method}: {name} is {' or '.join(map(str, known_values))}, got {shown(values[name])}")
     return values
 
 

@@ -1,6 +1,7 @@
 """Learners: a model, its optimisers, and one update. The training loop needs no more than that of any method."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
@@ -13,9 +14,12 @@ from karenina.models.objectives import DECODERS, Batch, kl_per_latent
 
 if TYPE_CHECKING:
     from karenina.training.config import Config
+    from karenina.training.feeds import Labels
     from karenina.training.methods import Beside, Method
 
-Draw = Callable[[], Tensor]
+# Images; of pairs the first and then the second of each, and which of their factors changed if that is known.
+Drawn = Tensor | tuple[Tensor, Tensor | None]
+Draw = Callable[[], Any]
 
 
 class Learner(Protocol):
@@ -48,21 +52,27 @@ class VAELearner:
             self.optimisers[companion.name] = fast.Adam(module.parameters(), rate, companion.betas)
             for name in companion.defaults():
                 del parameters[name]
+        for name in method.parameters:
+            del parameters[name]
+        self.share = sharing(method, config)
+        self.labels: Labels | None = None
         assert method.objective is not None
         self.objective, self.parameters = method.objective, parameters
         self.distance = DECODERS[config.decoder][0]
         self.weight, self.size, self.noise = config.reconstruction_weight, size, noise
 
     def update(self, draw: Draw, step: int) -> tuple[dict[str, Tensor], Tensor]:
-        x = draw()
+        x, changed = split(draw())
         mean, logvar = self.encode(x)
+        if self.share is not None:
+            mean, logvar = self.share(mean, logvar, changed)
         z = self.sample(mean, logvar)
         reconstruction = self.weight * self.distance(x, self.decode(z).float())
-        kl = kl_per_latent(mean, logvar)
-        batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, self.beside)
+        kl = self.kl(mean, logvar)
+        batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, self.beside, *self.labelled(step))
         terms = self.objective(batch, **self.parameters)
         loss = total(terms)
-        minimise(loss, self.optimisers["network"], others=bool(self.beside))
+        minimise(loss, self.optimisers["network"], others=bool(self.companions))
         recorded = {"loss": loss, **terms}
         for companion in self.companions:
             recorded[companion.name] = self.update_beside(companion, z.detach(), draw())
@@ -75,6 +85,16 @@ class VAELearner:
         loss = companion.loss(self.beside[companion.name], z, companion.draw(other, self.noise))
         minimise(loss, self.optimisers[companion.name], others=False)
         return loss
+
+    def labelled(self, step: int) -> tuple[Tensor, ...]:
+        """Mean codes of some of the images that have labels, and these; nothing where there are none."""
+        if self.labels is None:
+            return ()
+        x, labels = self.labels.at(step)
+        return self.encode(x)[0], labels
+
+    def kl(self, mean: Tensor, logvar: Tensor) -> Tensor:
+        return kl_per_latent(mean, logvar)
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         mean, logvar = self.network.encode(x)
@@ -128,6 +148,15 @@ def make_learner(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         return method.learner(config, method, size, noise, device)
+
+
+def sharing(method: "Method", config: "Config") -> Callable[..., tuple[Tensor, Tensor]] | None:
+    """What makes the posteriors of a pair agree, for methods that learn from pairs."""
+    return None if method.share is None else partial(method.share, known=config.parameters["known"])
+
+
+def split(drawn: Drawn) -> tuple[Tensor, Tensor | None]:
+    return drawn if isinstance(drawn, tuple) else (drawn, None)
 
 
 def network_of(learner: Learner) -> Autoencoder:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from karenina.data import DataSet
+from karenina.data.pairs import Pairs
 from karenina.training.config import TRACE_LENGTH, Config
-from karenina.training.learners import Learner, network_of
+from karenina.training.learners import Drawn, Learner, network_of
 
 
 class TrainingDiverged(ValueError):
@@ -53,15 +54,22 @@ def fit(
     device: torch.device,
     save: Callable[[], None],
     progress: Callable[[Progress], None] | None = None,
+    pairs: Pairs | None = None,
 ) -> None:
-    """Train from `state.step` to `config.steps`. `save` is called after every step and decides whether it is time."""
+    """Train from `state.step` to `config.steps`. `save` is called after every step and decides whether it is time.
+
+    pairs: where a method learns from pairs of images, what draws them.
+    """
     row_every = min(max(config.steps // 200, 1), 100)
     moments = trace_steps(config.steps) if config.trace else []
     # The same images for every run on this data set, so that traces can be compared.
     watched = to_tensor(data.sample(200, np.random.default_rng(0))[0], device) if config.trace else None
 
-    def draw() -> Tensor:
-        return to_tensor(data.sample(config.batch, state.rng)[0], device)
+    def draw() -> Drawn:
+        if pairs is None:
+            return to_tensor(data.sample(config.batch, state.rng)[0], device)
+        images, changed = pairs.sample(config.batch, state.rng)
+        return to_tensor(images, device), None if changed is None else torch.from_numpy(changed).to(device)
 
     if watched is not None and not state.trace:
         state.trace.append(activations(learner, watched))

@@ -23,7 +23,7 @@ from karenina.models.objectives import Objective
 from karenina.training.checkpoint import BadFile, read_tensors
 from karenina.training.config import SETTINGS, Config, integer, make_config, number, shown
 from karenina.training.loop import TrainingDiverged
-from karenina.training.methods import Method, find
+from karenina.training.methods import Method, find, find_for
 from karenina.training.population import Options, Population, PopulationProgress, identity
 from karenina.training.run import Run, make_network, trained_shapes
 from karenina.training.single import (
@@ -98,7 +98,7 @@ def train_many(
     points = expand(method, grid or {}, seeds, fixed)
     members = []
     for point in points:
-        described = find(point.method)[1]
+        described = find_for(point.method, point.parameters)
         members.append(Member(make_config(data, point.method, point.parameters, point.settings), described))
         check_memory(members[-1].config, described)
     folder = None if out is None else Path(out)

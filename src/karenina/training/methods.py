@@ -16,7 +16,8 @@ train` and study files then know it like the ones here.
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,12 +25,13 @@ from torch import Tensor, nn
 
 from karenina import _plugins
 from karenina._words import hint
-from karenina.models import infogan, networks, objectives
+from karenina.models import infogan, networks, objectives, pairs, quantised, supervised, support
 from karenina.models.discriminator import Discriminator, permute_dims
 from karenina.models.networks import Autoencoder
 from karenina.models.objectives import Objective
 from karenina.models.pca import fit_pca
 from karenina.training.learners import InfoGANLearner, Learner, VAELearner
+from karenina.training.quantised_learner import QuantisedLearner
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,12 @@ class Method:
     parameters : dict
         Parameters that are not arguments of the objective, with their defaults.
     choices : dict
-        Name of a text parameter -> the values that it takes.
+        Name of a parameter -> the values that it takes.
     fixed : dict
         Settings of `train` that the method decides.
     bound : largest absolute value of a code under the prior, or None if there is none
+    share : for methods that learn from pairs of images, what makes the posteriors of a pair agree
+        (mean, logvar, changed, known=...) -> mean, logvar. Such a method has the parameters "k" and "known".
     """
 
     objective: Objective | None = None
@@ -87,9 +91,10 @@ class Method:
     fit: Callable[..., Autoencoder] | None = None
     network: Callable[..., Autoencoder] = networks.build
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     bound: float | None = None
+    share: Callable[..., tuple[Tensor, Tensor]] | None = None
 
     def defaults(self) -> dict[str, Any]:
         """All parameters and their default values; inspect.Parameter.empty for those that must be given."""
@@ -113,6 +118,17 @@ DISCRIMINATOR = Beside(
     draw=permute_dims,  # algorithm 2: codes of the first batch are told from shuffled codes of a second one
 )
 
+
+def _from_pairs(average: pairs.Average) -> Method:
+    """The beta-VAE of posteriors that pairs share. k: how many factors a pair differs in. known: what is told of it."""
+    return Method(
+        objectives.beta_vae,
+        share=partial(pairs.share, average=average),
+        parameters={"k": 1, "known": "nothing"},
+        choices={"k": (*range(1, 10), "random"), "known": pairs.KNOWN},
+    )
+
+
 METHODS: dict[str, Method] = {
     "vae": Method(objectives.vae),
     "beta_vae": Method(objectives.beta_vae),
@@ -127,6 +143,16 @@ METHODS: dict[str, Method] = {
         parameters={"mi_weight": 6.0, "gradient_penalty": 10.0, "critic_steps": 5},
         fixed={"decoder": "bernoulli"},  # a generator, whose images are in [0, 1], in place of a likelihood
         bound=1.0,
+    ),
+    "ada_gvae": _from_pairs(pairs.arithmetic),
+    "ada_mlvae": _from_pairs(pairs.product),
+    "hfs": Method(support.hfs),
+    "qlae": Method(
+        quantised.qlae,
+        learner=QuantisedLearner,
+        network=quantised.build,
+        parameters={"weight_decay": 0.1},
+        bound=0.5,
     ),
     "pca": Method(fit=fit_pca, fixed={"network": "linear", "decoder": "gaussian", "trace": False}),
 }
@@ -155,6 +181,25 @@ def find(method: "str | Objective | Method") -> tuple[str, Method]:
             return name, known
     function: Any = own.objective or own.fit or own.learner
     return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}", own
+
+
+# Parameters of every method that has an objective: how many images have labels, and what these are used for.
+SUPERVISION: dict[str, Any] = {"supervised": 100, **supervised.ARGUMENTS}
+
+
+def find_for(method: "str | Objective | Method", parameters: Mapping[str, Any]) -> Method:
+    """The method that these parameters ask for: with supervised= it also learns from labels."""
+    name, found = find(method)
+    if not parameters.get("supervised"):
+        return found
+    if found.objective is None:
+        raise ValueError(f"supervised= adds a term to an objective, and {name} has none")
+    return replace(
+        found,
+        objective=supervised.supervised(found.objective),
+        parameters={**found.parameters, "supervised": SUPERVISION["supervised"]},
+        choices={**found.choices, "supervised_loss": tuple(supervised.LOSSES)},
+    )
 
 
 def of_run(name: str) -> Method:

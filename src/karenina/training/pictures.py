@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina._files import atomic
-from karenina.numerics.gaussian import kl_per_latent
 
 if TYPE_CHECKING:
     from karenina.training.run import Run
@@ -93,7 +92,7 @@ def traverse(
     mean, logvar = run.encode(images)
     if not 0 <= around < len(mean):
         raise ValueError(f"around = {around}, but there are {len(mean)} images")
-    kl = kl_per_latent(mean, logvar) if kl is None else np.asarray(kl, float)
+    kl = run.kl_of(mean, logvar) if kl is None else np.asarray(kl, float)
     if kl.shape != mean.shape[1:]:
         raise ValueError(f"kl must have shape {mean.shape[1:]}, one number per latent; got {kl.shape}")
     order = np.argsort(-kl, kind="stable")

@@ -19,6 +19,7 @@ from karenina.data import DataSet
 from karenina.training.batches import Batches
 from karenina.training.checkpoint import FORMAT, BadFile, read_tensors, write_tensors
 from karenina.training.config import Config, integer
+from karenina.training.feeds import Labels, PairBatches, pairs_of
 from karenina.training.loop import TrainingDiverged, at_precision, divergence, to_tensor, trace_steps
 from karenina.training.run import Run, write_about, write_run
 from karenina.training.single import size_of
@@ -118,7 +119,13 @@ class Population:
         moments = trace_steps(steps) if config.trace else []
         watched = to_tensor(self.data.sample(200, np.random.default_rng(0))[0], device) if config.trace else None
         expected = len(self.members) * steps * config.batch
-        batches = Batches(self.data, config.batch, device, [state.rngs[i] for i in state.alive], expected)
+        rngs = [state.rngs[i] for i in state.alive]
+        pairs = pairs_of(self.data, config, self.members[0].method)
+        batches = (
+            Batches(self.data, config.batch, device, rngs, expected)
+            if pairs is None
+            else PairBatches(pairs, config.batch, device, rngs, 2 * expected)
+        )
         if watched is not None and not state.trace:
             self._watch(learner, state, watched)
         started, first = time.perf_counter(), state.step
@@ -198,7 +205,8 @@ class Population:
         k = range(len(self.members))
         noise = [torch.Generator(self.options.device).manual_seed(m.config.seed) for m in self.members]
         rngs = [np.random.default_rng(member.config.seed) for member in self.members]
-        learner = PopulationLearner(self.members, size_of(self.data), noise, self.options.device)
+        labels = [Labels.of(self.data, member.config, self.options.device) for member in self.members]
+        learner = PopulationLearner(self.members, size_of(self.data), noise, self.options.device, labels)
         return learner, State(rngs, list(k), history=[[] for _ in k])
 
     def _save(self, learner: PopulationLearner, state: State) -> None:

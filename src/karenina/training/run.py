@@ -22,7 +22,10 @@ from karenina.models import fast
 from karenina.models.networks import Autoencoder, Shape
 from karenina.models.objectives import DECODERS, kl_per_latent
 from karenina.models.own import SEEN, Made, OwnNetworks, is_own, own_networks
+from karenina.models.quantised import QuantisedAutoencoder
 from karenina.numerics.arrays import as_array
+from karenina.numerics.gaussian import entropy_per_latent
+from karenina.numerics.gaussian import kl_per_latent as gaussian_kl
 from karenina.training.checkpoint import FORMAT, BadFile, check_format, load_weights, read_tensors, write_tensors
 from karenina.training.config import Config, shown
 from karenina.training.loop import to_tensor
@@ -140,9 +143,23 @@ class Run:
         return np.ascontiguousarray(images.cpu().numpy())
 
     def kl(self, images: ArrayLike) -> NDArray[np.float64]:
-        """KL(q(z_j|x) || p(z_j)) of each latent, averaged over the images: (latents,)."""
-        mean, logvar = (torch.from_numpy(part).double() for part in self.encode(images))
-        return kl_per_latent(mean, logvar).numpy()
+        """KL(q(z_j|x) || p(z_j)) of each latent, averaged over the images: (latents,).
+
+        For rounded codes (qlae) p is the distribution of all codes, which makes it the entropy of the latent's values.
+        """
+        mean, logvar = self.encode(images)
+        if self.quantised:
+            return self.kl_of(mean, logvar)
+        return kl_per_latent(torch.from_numpy(mean).double(), torch.from_numpy(logvar).double()).numpy()
+
+    @property
+    def quantised(self) -> bool:
+        """Whether codes are rounded, and so have no spread."""
+        return isinstance(self._network, QuantisedAutoencoder)
+
+    def kl_of(self, mean: NDArray[np.float32], logvar: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The same, of posteriors (n, latents) that are known already."""
+        return entropy_per_latent(mean) if self.quantised else gaussian_kl(mean, logvar)
 
     @torch.inference_mode()
     def evaluate(self, images: ArrayLike, seed: int = 0) -> dict[str, float]:
@@ -158,7 +175,10 @@ class Run:
         sums = 0.0
         for rows, chunk in zip(_split(checked, 256), codes.split(256)):
             sums += float(distance(self._tensor(rows), self._network.decode(chunk))) * len(rows)
-        kl = float(kl_per_latent(torch.from_numpy(mean).double(), torch.from_numpy(logvar).double()).sum())
+        if self.quantised:
+            kl = float(self.kl_of(mean, logvar).sum())
+        else:
+            kl = float(kl_per_latent(torch.from_numpy(mean).double(), torch.from_numpy(logvar).double()).sum())
         reconstruction = sums / len(checked)
         return {"reconstruction": reconstruction, "kl": kl, "elbo": -(reconstruction + kl)}
 

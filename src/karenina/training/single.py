@@ -24,9 +24,10 @@ from karenina.models.own import Made, OwnNetworks, own_networks
 from karenina.numerics.arrays import as_array
 from karenina.training.checkpoint import BadFile, load_checkpoint, save_checkpoint
 from karenina.training.config import Config, make_config, number
+from karenina.training.feeds import Labels, pairs_of
 from karenina.training.learners import Learner, VAELearner, make_learner, network_of
 from karenina.training.loop import Progress, State, TrainingDiverged, fit, to_tensor
-from karenina.training.methods import Method, find
+from karenina.training.methods import Method, find_for
 from karenina.training.run import (
     Run,
     check_images,
@@ -72,8 +73,9 @@ def train(
     Parameters
     ----------
     data : a data set, its name or path, or images (n, c, h, w), uint8 or floats in [0, 1]
-    method : vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, dip_vae_ii, infogan, pca
-        Or an objective or a method of your own (see karenina.training.methods).
+    method : vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, dip_vae_ii, infogan, pca, qlae, hfs
+        From pairs of images ada_gvae, ada_mlvae (docs/weak_supervision.md). Or an objective or a method of your own
+        (see karenina.training.methods).
     seed : int
     steps : int
         Updates, each from `batch` images drawn with replacement (pca: from as many images, at most 10,000).
@@ -111,6 +113,8 @@ def train(
     progress : called with a Progress about 200 times or more
         In a notebook there is a bar without it.
     **parameters : the method's, such as beta=4
+        Any method with an objective also learns from labels: supervised=100 images, with supervised_loss and
+        supervised_weight (docs/weak_supervision.md).
 
     Returns
     -------
@@ -125,7 +129,7 @@ def train(
     [1, 2]
     """
     data = as_data(data)
-    described = find(method)[1]
+    described = find_for(method, parameters)
     own = own_networks(encoder, decoder)
     if own is not None:
         network, latents = _own_settings(own, described, data, network, latents)
@@ -171,7 +175,7 @@ def train(
 
 def _own_settings(own: OwnNetworks, method: Method, data: DataSet, network: str, latents: int) -> tuple[str, int]:
     """The name of networks of one's own, and their number of latents."""
-    if method.objective is None:
+    if method.objective is None or method.learner is not VAELearner:
         raise ValueError("encoder= and decoder= go with a method that has an objective, such as beta_vae")
     if network != "auto":
         raise ValueError(f"network {network!r} and networks of your own: give one of them")
@@ -218,7 +222,7 @@ def train_config(
                 learner.decode = torch.compile(learner.decode)  # type: ignore[method-assign]
             save = _saver(path, config, learner, state, checkpoint_seconds)
             try:
-                fit(learner, data, config, state, device, save, progress)
+                fit(learner, data, config, state, device, save, progress, pairs_of(data, config, method))
             except TrainingDiverged as error:
                 if path is not None:
                     write_about(path, config, "failed", str(error))
@@ -264,7 +268,10 @@ def _drop_checkpoints(path: Path) -> None:
 
 def _start(data: DataSet, config: Config, method: Method, device: torch.device) -> tuple[Learner, State]:
     state = State(np.random.default_rng(config.seed), torch.Generator(device).manual_seed(config.seed))
-    return make_learner(config, method, size_of(data), state.noise, device), state
+    learner = make_learner(config, method, size_of(data), state.noise, device)
+    if isinstance(learner, VAELearner):
+        learner.labels = Labels.of(data, config, device)
+    return learner, state
 
 
 def _saver(path: Path | None, config: Config, learner: Learner, state: State, seconds: float) -> Callable[[], None]:

@@ -22,7 +22,8 @@ from karenina.models.objectives import Batch, Objective, kl_per_latent
 from karenina.models.stacked import Stack, bernoulli, with_parameters
 from karenina.training.batches import Batches, Noise
 from karenina.training.config import Config
-from karenina.training.learners import VAELearner, make_learner, minimise, total
+from karenina.training.feeds import Labels
+from karenina.training.learners import VAELearner, make_learner, minimise, split, total
 from karenina.training.methods import Beside, Method
 
 
@@ -47,8 +48,9 @@ class Member:
         beside = tuple(
             (id(one), *((name, c.parameters[name]) for name in sorted(one.defaults()))) for one in self.method.beside
         )
+        told = (id(self.method.share), *((name, c.parameters[name]) for name in sorted(self.method.parameters)))
         numbers = (c.network, c.latents, c.batch, c.steps, c.learning_rate, c.decoder, c.reconstruction_weight, c.trace)
-        return (c.data, c.images, c.image_shape, c.precision, *numbers, beside)
+        return (c.data, c.images, c.image_shape, c.precision, *numbers, beside, told)
 
 
 @cache
@@ -90,9 +92,17 @@ class PopulationLearner:
     members : of equal `shape`, in the order in which `grouped` puts them.
     size : images in the data set, or inf.
     noise : a generator for each member.
+    labels : of each member, the images that have some; None for members without.
     """
 
-    def __init__(self, members: Sequence[Member], size: float, noise: Sequence[torch.Generator], device: torch.device):
+    def __init__(
+        self,
+        members: Sequence[Member],
+        size: float,
+        noise: Sequence[torch.Generator],
+        device: torch.device,
+        labels: Sequence[Labels | None] = (),
+    ):
         self.members, self.size, self.noise, self.device = list(members), size, list(noise), device
         learners = [make_learner(m.config, m.method, size, g, device) for m, g in zip(members, noise)]
         first = learners[0]
@@ -103,7 +113,7 @@ class PopulationLearner:
             name: fast.StackedAdam(self.stacks[name].parameters.values(), one.learning_rate, one.betas)
             for name, one in first.optimisers.items()
         }
-        self.companions = first.companions
+        self.companions, self.share, self.labels = first.companions, first.share, list(labels)
         self.epsilon = self._make_noise()
         self.weight, self.decoder = first.weight, members[0].config.decoder
         self.groups = self._grouped(_changes([_objective_key(member)[:2] for member in self.members]))
@@ -111,17 +121,20 @@ class PopulationLearner:
 
     def _make_noise(self) -> Noise:
         config = self.members[0].config
-        return Noise(self.noise, (config.batch, config.latents), ahead=not self.companions)
+        images = config.batch * (1 if self.share is None else 2)  # pairs of images
+        return Noise(self.noise, (images, config.latents), ahead=not self.companions)
 
     def update(self, batches: Batches, step: int) -> list[Tensor]:
         """One update of every member: for each group its values (members, 1 + terms + latents): loss, terms, KLs."""
-        x = batches.draw()
+        x, changed = split(batches.draw())
         mean, logvar = self.encode(x)
+        if self.share is not None:
+            mean, logvar = self.share(mean, logvar, changed)
         z = self.sample(mean, logvar)
         network = self.stacks["network"]
         reconstruction = self.weight * distance(self.decoder, x, network(self.shape.decoder, z).float())
         kl = kl_per_latent(mean, logvar, dim=1)
-        parts = (x, mean, logvar, z, reconstruction, kl)
+        parts = (x, mean, logvar, z, reconstruction, kl, *self.labelled(step))
         found = self._terms(parts, step)
         loss = torch.cat([values[:, 0] for values in found]).sum()
         minimise(loss, self.optimisers["network"], others=bool(self.companions))
@@ -145,6 +158,14 @@ class PopulationLearner:
         found = torch.stack(losses)
         minimise(found.sum(), self.optimisers[companion.name], others=False)
         return found.detach()
+
+    def labelled(self, step: int) -> tuple[Tensor, ...]:
+        """Mean codes (k, m, latents) of images that have labels, and these; nothing where there are none."""
+        found = [labels.at(step) for labels in self.labels if labels is not None]
+        if not found:
+            return ()
+        x, labels = (torch.stack(part) for part in zip(*found))
+        return self.encode(x)[0], labels
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log-variance, (k, n, latents), of x (k, n, c, h, w)."""
@@ -186,6 +207,7 @@ class PopulationLearner:
         chosen = torch.tensor(list(indices), device=self.device)
         self.epsilon.settle()
         self.members, self.noise = [self.members[i] for i in indices], [self.noise[i] for i in indices]
+        self.labels = [self.labels[i] for i in indices] if self.labels else []
         self.epsilon = self._make_noise()
         for name, stack in self.stacks.items():
             old = self.optimisers[name]
@@ -275,9 +297,9 @@ class PopulationLearner:
         def values(
             parts: tuple[Tensor, ...], arguments: dict[str, Any], own: Mapping[str, dict[str, Tensor]]
         ) -> Tensor:
-            x, mean, logvar, z, reconstruction, kl = parts
+            x, mean, logvar, z, reconstruction, kl, *labels = parts
             modules = {name: Bound(self.stacks[name].template, weights) for name, weights in own.items()}
-            batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, modules)
+            batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, modules, *labels)
             terms = group.objective(batch, **arguments)
             loss = total(terms)
             names[:] = ["loss", *terms]
@@ -327,8 +349,8 @@ def distance(decoder: str, x: Tensor, outputs: Tensor) -> Tensor:
 
 
 def _arguments(member: Member) -> dict[str, Any]:
-    """The arguments of the member's objective: its parameters but those of the modules beside the network."""
-    taken = {name for one in member.method.beside for name in one.defaults()}
+    """The arguments of the member's objective: its parameters but those of the method and of modules beside it."""
+    taken = {*member.method.parameters, *(name for one in member.method.beside for name in one.defaults())}
     return {name: value for name, value in member.config.parameters.items() if name not in taken}
 
 

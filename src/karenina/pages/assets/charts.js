@@ -40,6 +40,7 @@ document.body.append(TIP);
 function showTip(svg, target) {
   const box = svg.getBoundingClientRect(), view = svg.viewBox.baseVal, scale = box.width / view.width;
   TIP.textContent = target.text;
+  TIP.place = [svg, target];
   TIP.hidden = false;
   const x = box.left + target.x * scale, y = box.top + target.y * scale, own = TIP.getBoundingClientRect();
   TIP.style.left = `${clamp(x - own.width / 2, 4, Math.max(4, document.documentElement.clientWidth - own.width - 4))}px`;
@@ -275,7 +276,7 @@ const labelWidth = (names, most = NAME) => Math.min(most, Math.max(...names.map(
 const heatWidth = (panel) => labelWidth(panel.rows) + 34 * panel.columns.length + 90;
 
 function drawHeat(panel, room, value) {
-  const name = room < 500 ? 17 : NAME; // letters of a label
+  const name = room < 500 ? 21 : NAME; // letters of a label
   const { rows, columns } = panel, off = new Set(panel.off || []), squares = panel.squares;
   const lowest = panel.limits[0], highest = panel.limits[1], reach = Math.max(highest, -lowest) || 1;
   const title = panel.title ? 24 : 6, left = labelWidth(rows, name) + (panel.row_label ? 26 : 10), barRoom = squares ? 10 : 62;
@@ -333,4 +334,5 @@ function colourBar(svg, x, y, height, lowest, highest, digits) {
 function setUpCharts() {
   document.querySelectorAll("[data-chart]").forEach((box) => chart(box, DATA.charts[box.dataset.chart]));
 }
-window.addEventListener("scroll", hideTip, { passive: true });
+// A tip stays with its mark: focus by the keyboard scrolls a chart into view.
+window.addEventListener("scroll", () => TIP.hidden || showTip(...TIP.place), { passive: true });

@@ -18,11 +18,12 @@ function filterOf(text, columns) {
   const tests = [], texts = columns.filter((column) => column.text);
   for (const word of text.toLowerCase().split(/\s+/).filter(Boolean)) {
     const parts = /^([^<>=]+)(<=|>=|<|>|=)(-?[\d.]+(?:e-?\d+)?)$/.exec(word);
-    if (!parts) {
+    const column = parts && columns.find(({ name, text: words }) => !words && name.toLowerCase().replaceAll(" ", "_") === parts[1]);
+    if (!parts || (!column && parts[2] === "=")) { // "beta=8" is a word of a label
       tests.push((i) => texts.some((column) => column.values[i].toLowerCase().includes(word)));
       continue;
     }
-    const column = columns.find(({ name, text: words }) => !words && name.toLowerCase().replaceAll(" ", "_") === parts[1]), bound = Number(parts[3]);
+    const bound = Number(parts[3]);
     if (!column) return { error: `There is no column of numbers called ${parts[1]}.` };
     const holds = { "<": (v) => v < bound, ">": (v) => v > bound, "<=": (v) => v <= bound, ">=": (v) => v >= bound, "=": (v) => v === bound }[parts[2]];
     tests.push((i) => column.values[i] !== null && holds(column.values[i]));

@@ -172,9 +172,11 @@ def correlations_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
             continue
         top, least = known.iloc[-1], known.iloc[0]
         median = plain_number(known["correlation"].median())
-        text = f"Correlations of {len(known)} pairs have the median {median}. Highest: "
-        text += f"{top[a]} with {top[b]}, {with_interval(top)}. "
-        text += f"Lowest: {least[a]} with {least[b]}, {with_interval(least)}." if len(known) > 1 else ""
+        text = f"The correlation of {top[a]} with {top[b]} is {with_interval(top)}."
+        if len(known) > 1:
+            text = f"Correlations of {len(known)} pairs have the median {median}. Highest: "
+            text += f"{top[a]} with {top[b]}, {with_interval(top)}. "
+            text += f"Lowest: {least[a]} with {least[b]}, {with_interval(least)}."
         if "runs" in part:
             text += f" {int(known['runs'].max())} models; intervals are 95 %."
         lines.append((name, text))

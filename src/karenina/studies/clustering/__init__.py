@@ -1,6 +1,24 @@
 """The clustering study: does a better representation make an agent learn faster?"""
 
-from karenina.studies.clustering.plan import Plan, plan_for
-from karenina.studies.clustering.study import Study, read_json, write_json
+import importlib
+from typing import Any
 
-__all__ = ["Plan", "Study", "plan_for", "read_json", "write_json"]
+# Where each name lives. Loaded on first use: looking at a study needs no torch.
+_HOMES = {
+    "Plan": "plan",
+    "Study": "study",
+    "correlations": "results",
+    "plan_for": "plan",
+    "run": "runner",
+    "status": "runner",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"karenina.studies.clustering.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'karenina.studies.clustering' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

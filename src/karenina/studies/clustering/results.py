@@ -2,14 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from karenina._files import atomic
+from karenina.studies.analyses.charts import Chart, Panel, Series, draw
+
 Floats = NDArray[np.float64]
-SCORES = {"udr_spearman": "UDR_S", "dynamics": "dynamics score", "mig": "MIG", "dci": "DCI"}
+SCORES = {
+    "udr_spearman": "UDR_S",
+    "dynamics": "dynamics score",
+    "mig": "MIG",
+    "dci": "DCI disentanglement",
+    "z_diff": "BetaVAE score",
+    "z_min_variance": "FactorVAE score",
+}
+# Our name of a score with labels -> the metric.
+METRICS = {"mig": "mig", "dci": "dci_boosted", "z_diff": "z_diff", "z_min_variance": "z_min_variance"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +68,9 @@ def correlations(
 
 def _correlation(rows: Sequence[dict[str, Any]], score: str, resamples: int, rng: np.random.Generator) -> Correlation:
     usable = [row for row in rows if row[score] is not None and np.isfinite(row[score])]
+    if not usable:
+        nothing = float("nan"), float("nan")
+        return Correlation(score, float("nan"), nothing, float("nan"), nothing, {})
     x, y, beta = (np.array([row[name] for row in usable], float) for name in (score, "steps", "beta"))
     groups = [np.flatnonzero(beta == b) for b in np.unique(beta)]
 
@@ -77,3 +94,88 @@ def _bounds(values: list[float]) -> tuple[float, float]:
         return float("nan"), float("nan")
     low, high = np.quantile(known, [0.025, 0.975])
     return float(low), float(high)
+
+
+def printed() -> dict[str, float]:
+    """The papers' correlations with steps. Duan et al. (2020) print .56 without a sign, as fewer steps are better."""
+    from karenina.studies.papers.lists import printed as values
+
+    names = {"dynamics": "dynamics", "MIG": "mig", "BetaVAE score": "z_diff", "FactorVAE score": "z_min_variance"}
+    holtz, duan = values("holtz2022", "table_4"), values("duan2020", "figure_11")
+    assert holtz is not None
+    assert duan is not None
+    of_task = holtz.frame[holtz.frame["task"] == "clustering"]
+    found = {names[score]: float(value) for score, value in zip(of_task["score"], of_task["value"])}
+    size = duan.frame.loc[duan.frame["task"] == "clustering", "value"].iloc[0]
+    return {"udr_spearman": -float(size), **found}
+
+
+def table(rows: Sequence[dict[str, Any]], found: Sequence[Correlation]) -> pd.DataFrame:
+    """One row per score: rho with its interval, overall and within a beta, the rho of each beta, and the paper's."""
+    papers = printed()
+    lines = []
+    for one in found:
+        of_beta = {f"beta_{beta:g}": rho for beta, rho in one.per_beta.items()}
+        low, high = one.interval
+        within_low, within_high = one.within_interval
+        line = {"score": one.score, "rho": one.rho, "low": low, "high": high, "verdict": one.verdict}
+        line |= {"within": one.within, "within_low": within_low, "within_high": within_high}
+        line |= {"within_verdict": verdict(one.within_interval), **of_beta}
+        known = sum(row[one.score] is not None for row in rows)
+        lines.append(line | {"paper": papers.get(one.score, np.nan), "models": known})
+    return pd.DataFrame(lines)
+
+
+def sentence(found: Sequence[Correlation]) -> str:
+    """Whether the study agrees with the papers' .56 (UDR_S) and -.59 (dynamics score)."""
+    papers, by = printed(), {one.score: one for one in found}
+    says = {"agrees": "agrees with", "disagrees": "disagrees with", "cannot tell": "cannot tell about"}
+    parts = []
+    for score, whose in (("udr_spearman", "Duan et al. (2020)"), ("dynamics", "Holtz et al. (2022)")):
+        one, paper = by[score], papers[score]
+        name = SCORES[score][0].upper() + SCORES[score][1:]
+        text = f"{name}: this study {says[one.verdict]} the {paper:+.2f} of {whose}"
+        if np.isnan(one.rho):
+            parts.append(f"{text}: there are too few models, or all are equal in steps or scores.")
+            continue
+        inside = one.interval[0] <= paper <= one.interval[1]
+        parts.append(
+            f"{text}{' in sign' if one.verdict == 'agrees' else ''}; rho is {number(one.rho)} {bounds(one.interval)}, "
+            f"an interval that {'contains' if inside else 'does not contain'} that value. Within a beta it is "
+            f"{number(one.within)} {bounds(one.within_interval)}: {verdict(one.within_interval)}."
+        )
+    return " ".join(parts)
+
+
+def number(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:+.2f}"
+
+
+def bounds(interval: tuple[float, float]) -> str:
+    return "-" if np.isnan(interval).any() else f"[{interval[0]:+.2f}, {interval[1]:+.2f}]"
+
+
+def scatter(rows: Sequence[dict[str, Any]], found: Sequence[Correlation], cap: int) -> Chart:
+    """Steps against each score, a point per vision model."""
+    panels = []
+    for one in found:
+        series = []
+        for i, beta in enumerate(sorted({row["beta"] for row in rows})):
+            of = [row for row in rows if row["beta"] == beta and row[one.score] is not None]
+            x, y = tuple(row[one.score] for row in of), tuple(row["steps"] for row in of)
+            series.append(Series(f"beta {beta:g}", x, y, colour=i))
+        title = f"rho {number(one.rho)} {bounds(one.interval)}"
+        panels.append(Panel(title, tuple(series), SCORES[one.score], "steps to 90 % success", reference=cap))
+    return Chart("dots", tuple(panels))
+
+
+def write_analysis(folder: Path, rows: Sequence[dict[str, Any]], cap: int, *, figures: bool = True) -> pd.DataFrame:
+    """analysis/clustering.csv and .png of a study's rows; the table."""
+    found = correlations(rows)
+    frame = table(rows, found)
+    with atomic(folder / "analysis" / "clustering.csv") as part:
+        frame.to_csv(part, index=False)
+    if figures:
+        with atomic(folder / "analysis" / "clustering.png") as part:
+            draw(scatter(rows, found, cap)).savefig(part, dpi=120)
+    return frame

@@ -1,7 +1,7 @@
 """What the agents of the clustering study see and expect, and how slots are told apart."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,6 +35,10 @@ class SlotVision:
     ):
         self.look, self.cut, self.vae, self.centre, self.scale = look, cut, vae, centre, scale
 
+    def keep(self, models: list[int]) -> None:
+        """Go on with these vision models alone."""
+        self.vae, self.centre, self.scale = part_of(self.vae, models), self.centre[models], self.scale[models]
+
     @torch.no_grad()
     def see(self, scenes: Floats) -> Slots:
         images, masks = self.look(scenes)
@@ -48,6 +52,10 @@ class SlotTransition:
 
     def __init__(self, model: TransitionModels):
         self.model = model
+
+    def keep(self, models: list[int]) -> None:
+        """Go on with the models of these vision models alone."""
+        self.model = part_of(self.model, models)
 
     @torch.no_grad()
     def predict(self, codes: Floats, actions: Floats) -> Floats:
@@ -66,6 +74,28 @@ def part_of(stack: Stack, models: list[int]) -> Stack:
     for parameter in part.parameters():
         parameter.data = parameter.data[models]
     return part
+
+
+def joined(stacks: Sequence[Stack]) -> Stack:
+    """One stack of the networks of all, in order."""
+    whole = copy.deepcopy(stacks[0])
+    parameters = zip(whole.parameters(), *(stack.parameters() for stack in stacks), strict=True)
+    for parameter, *parts in parameters:
+        parameter.data = torch.cat([part.data for part in parts])
+    return whole
+
+
+def encode(vae: ComponentVAE, objects: Tensor, size: int = 500) -> tuple[Tensor, Tensor]:
+    """Means and log-variances (models, n, latents) of patches (n, cells, 64), which may be uint8."""
+    parts = [part.float() / 255 if part.dtype == torch.uint8 else part for part in objects.split(size)]
+    models = len(vae.first.weight)
+    with torch.no_grad():
+        found = [vae.encode(part.expand(models, *part.shape)) for part in parts]
+    return torch.cat([mean for mean, _ in found], 1), torch.cat([logvar for _, logvar in found], 1)
+
+
+def as_bytes(x: Tensor) -> Tensor:
+    return (x * 255).round().to(torch.uint8)
 
 
 def same_slots(images: NDArray[np.uint8], masks: Floats, images_after: NDArray[np.uint8], masks_after: Floats) -> Any:

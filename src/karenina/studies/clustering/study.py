@@ -8,12 +8,12 @@
 6. `measures`: UDR_S, dynamics score, MIG and DCI of each representation on images of single sprites.
 
 Every phase writes its result by atomic rename, returns what is there when it was done before, and resumes after a kill.
+In a study whose models have MONets of their own (`Plan.own`) each is a study in the folder models/, of which 3 is part
+of 1; only 6 looks at all of them.
 """
 
-import json
-import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,19 +23,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from karenina._files import atomic
-from karenina.models.cobra import RewardLearners, TransitionModels
-from karenina.models.monet import Attention, ComponentVAE, cut_out, to_patches
-from karenina.studies.clustering.plan import Plan, plan_for
-from karenina.studies.clustering.slots import Floats, SlotTransition, SlotVision, foreground_ari, part_of, same_slots
-from karenina.tasks.clustering import Environment, TrueTransition, learn, random_actions, random_sprites, render
+from karenina.models.cobra import TransitionModels
+from karenina.models.monet import Attention, ComponentVAE, MONet, cut_out, to_patches
+from karenina.studies.clustering.files import adopt, read_json, write_json
+from karenina.studies.clustering.plan import Plan
+from karenina.studies.clustering.slots import Floats, as_bytes, encode, foreground_ari, joined, same_slots
+from karenina.tasks.clustering import TrueTransition, random_actions, random_sprites, render
 from karenina.tasks.clustering.sprites import render_with_masks
 from karenina.training.checkpoint import FORMAT, read_tensors, write_tensors
 from karenina.training.clustering import train_components, train_monet, train_transitions
 
 Say = Callable[[str], None]
 
-__all__ = ["Plan", "Study", "plan_for"]
+
+WATCHED = 200  # single sprites on which traces are recorded
 
 
 def quiet(line: str) -> None:
@@ -52,23 +53,32 @@ class Study:
     checkpoint_every: float = 60.0
 
     def __post_init__(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / "plan.json"
-        wanted = json.loads(json.dumps(asdict(self.plan)))
-        if not path.exists():
-            write_json(path, wanted)
-        elif (found := json.loads(path.read_text())) != wanted:
-            odd = [name for name in wanted if found.get(name) != wanted[name]]
-            raise ValueError(f"{path} is of another plan ({', '.join(odd)} differ): choose another folder")
+        adopt(self.folder, self.plan)
+
+    @cached_property
+    def parts(self) -> "list[Study] | None":
+        """The studies of the models, where each has a MONet of its own and there are several."""
+        if not self.plan.own or len(self.plan.strengths) == 1:
+            return None
+        return [self.part(model) for model in range(len(self.plan.strengths))]
+
+    def part(self, model: int) -> "Study":
+        """The study of one model that has a MONet of its own."""
+        return Study(self.plan.only(model), self.folder / "models" / str(model), self.say, self.checkpoint_every)
 
     def run(self) -> list[dict[str, Any]]:
-        """All phases; the rows of `measures`."""
+        """All phases, one after the other; the rows of `measures`."""
+        for part in self.parts or [self]:
+            part.learn()
+        return self.measures()
+
+    def learn(self) -> None:
+        """All phases but the last."""
         if self.plan.masks == "monet":
             self.say(f"gate: {self.gate()}")
         _ = self.transitions
         for seed in range(self.plan.seeds):
             self.agents(seed)
-        return self.measures()
 
     def _progress(self, phase: str) -> Callable[[int, int, dict[str, float]], None]:
         def show(step: int, steps: int, row: dict[str, float]) -> None:
@@ -89,34 +99,50 @@ class Study:
         return scenes
 
     @cached_property
-    def attention(self) -> Attention:
+    def _monet(self) -> tuple[MONet, Tensor | None]:
+        """The MONet; if it is the vision model itself, also its trace (epochs, 1, samples, units)."""
         plan = self.plan
-        network, _ = train_monet(
+        network, _, traces = train_monet(
             self.folder / "monet.safetensors",
             lambda n, rng: render(self._scenes(n, rng), plan.side),
-            seed=plan.seed,
+            seed=plan.model_seeds[0] if plan.own else plan.seed,
+            beta=plan.betas[0] if plan.own else 0.5,
+            trace=self._activations if plan.own else None,
             side=plan.side,
             slots=plan.slots,
             latents=plan.latents,
             steps=plan.monet_steps,
+            batch=plan.monet_batch,
+            widths=plan.widths,
+            units=plan.units,
             **self._options("monet"),
         )
-        return network.attention
+        return network, traces
 
-    def _masks(self, images: NDArray[np.uint8], true: Floats) -> Tensor:
+    @property
+    def attention(self) -> Attention:
+        return self._monet[0].attention
+
+    def _activations(self, network: MONet) -> Tensor:
+        """What the decoder's first layer (1, samples, units) does on single sprites, at present."""
+        with torch.no_grad():
+            objects = self.singles(WATCHED, seed=4, attention=network.attention)[0]
+            return network.vae.first_activations(network.vae.encode(objects[None])[0]).half()
+
+    def _masks(self, images: NDArray[np.uint8], true: Floats, attention: Attention | None = None) -> Tensor:
         """Masks of all slots (n, slots, side, side)."""
         if self.plan.masks == "oracle":
             return torch.from_numpy(true)
-        attention = self.attention
+        attention = attention or self.attention
         x = torch.from_numpy(images).float() / 255
         with torch.no_grad():
             return torch.cat([attention(part).exp() for part in x.split(64)])
 
-    def look(self, scenes: Floats) -> tuple[NDArray[np.uint8], Tensor]:
+    def look(self, scenes: Floats, attention: Attention | None = None) -> tuple[NDArray[np.uint8], Tensor]:
         """Images (n, 3, side, side) of scenes and the masks of the slots that hold objects (n, slots - 1, side, side):
         the slot with the largest part of the frame is the background, which has nothing to move."""
         images, true = render_with_masks(scenes, self.plan.side)
-        masks = self._masks(images, true)
+        masks = self._masks(images, true, attention)
         kept = masks.sum((2, 3)).argsort(1)[:, :-1].sort(1).values
         return images, masks[torch.arange(len(masks))[:, None], kept]
 
@@ -124,6 +150,9 @@ class Study:
         """Adjusted Rand index of masks and true masks on pixels of sprites, mean over scenes with 2 to 4 sprites; and
         the share of scenes where it is above 0.9."""
         path = self.folder / "gate.json"
+        if self.parts:
+            gates = [part.gate(scenes) for part in self.parts]
+            return {name: float(np.mean([one[name] for one in gates])) for name in gates[0]}
         if not path.exists():
             drawn = self._scenes(4 * scenes, np.random.default_rng([self.plan.seed, 1]))
             drawn = drawn[(drawn[:, 1, 0] > 0)][:scenes]
@@ -180,22 +209,36 @@ class Study:
     @cached_property
     def components(self) -> tuple[ComponentVAE, Tensor]:
         """The stacked VAEs, and their traces (epochs, models, samples, units)."""
-        plan, path = self.plan, self.folder / "components.safetensors"
-        watched, _ = self.singles(200, seed=4)
+        parts = [self.components_of(beta) for beta in self.plan.betas]
+        return joined([vae for vae, _ in parts]), torch.cat([traces for _, traces in parts], 1)
+
+    def components_of(self, beta: float) -> tuple[ComponentVAE, Tensor]:
+        """Those of the models of one beta, which are trained together."""
+        plan = self.plan
+        if plan.own:
+            network, traces = self._monet
+            assert traces is not None
+            return network.vae, traces
+        models = plan.models_of(beta)
+        watched, _ = self.singles(WATCHED, seed=4)
         return train_components(
-            path,
+            self._file("components", beta),
             lambda rows: self._objects[torch.from_numpy(rows)].float().div_(255),
             plan.episodes * (plan.episode + 1) * plan.objects,
             watched,
-            seeds=plan.model_seeds,
-            betas=plan.strengths,
+            seeds=[plan.model_seeds[i] for i in models],
+            betas=[beta] * len(models),
             side=plan.side,
             latents=plan.latents,
             steps=plan.component_steps,
-            **self._options("components"),
+            units=plan.units,
+            **self._options(f"components of beta {beta:g}"),
         )
 
-    def singles(self, n: int, seed: int) -> tuple[Tensor, NDArray[np.int64]]:
+    def _file(self, phase: str, beta: float) -> Path:
+        return self.folder / phase / f"beta_{beta!r}.safetensors"
+
+    def singles(self, n: int, seed: int, attention: Attention | None = None) -> tuple[Tensor, NDArray[np.int64]]:
         """Patches (n, cells, 64) of the slot that shows the only sprite, and its factors (n, 5) on a grid: x, y, shape,
         hue, saturation."""
         rng = np.random.default_rng([self.plan.seed, seed])
@@ -207,38 +250,35 @@ class Study:
         scenes[:, 0, 2] = factors[:, 2]
         scenes[:, 0, 3:] = np.stack([np.full(n, self.plan.scale), at[:, 3] * 0.9, 0.3 + 0.7 * at[:, 4], np.ones(n)], 1)
         true = torch.from_numpy(render_with_masks(scenes, self.plan.side)[1][:, 1])
-        images, masks = self.look(scenes)
+        images, masks = self.look(scenes, attention)
         slot = (masks * true[:, None]).sum((2, 3)).argmax(1)
         return self.cut(images, masks[torch.arange(n), slot][:, None]), factors
 
     # 4. Transitions
 
-    def encode(self, objects: Tensor, size: int = 500) -> tuple[Tensor, Tensor]:
-        """Means and log-variances (models, n, latents) of patches (n, cells, 64), which may be uint8."""
-        vae, _ = self.components
-        parts = [part.float() / 255 if part.dtype == torch.uint8 else part for part in objects.split(size)]
-        with torch.no_grad():
-            found = [vae.encode(part.expand(len(self.plan.strengths), *part.shape)) for part in parts]
-        return torch.cat([mean for mean, _ in found], 1), torch.cat([logvar for _, logvar in found], 1)
-
     @cached_property
     def scaling(self) -> tuple[Tensor, Tensor]:
-        """What is subtracted from codes (models, 1, latents) and what they are then divided by (models, 1, 1): one
-        number for all latents of a model, since a latent that is nearly constant should stay so."""
-        path = self.folder / "scaling.safetensors"
+        """What is subtracted from codes (models, 1, latents) and what they are then divided by (models, 1, 1)."""
+        centre, scale = zip(*[self.scaling_of(beta) for beta in self.plan.betas])
+        return torch.cat(centre), torch.cat(scale)
+
+    def scaling_of(self, beta: float) -> tuple[Tensor, Tensor]:
+        """One divisor for all latents of a model, since a latent that is nearly constant should stay so."""
+        path = self._file("scaling", beta)
         if not path.exists():
-            mean, _ = self.encode(self._objects)
+            mean, _ = encode(self.components_of(beta)[0], self._objects)
             centre = mean.mean(1, keepdim=True)
             scale = (mean - centre).square().mean((1, 2), keepdim=True).sqrt().clamp(min=1e-6)
             write_tensors(path, {"centre": centre, "scale": scale}, {"format": FORMAT})
         stored = read_tensors(path)[0]
         return stored["centre"], stored["scale"]
 
-    def _transition_rows(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _transition_rows(self, beta: float) -> tuple[Tensor, Tensor, Tensor]:
         """Codes (models, n, latents) of slots, the actions (n, 4), and the codes of the same slots after them."""
-        centre, scale = self.scaling
+        centre, scale = self.scaling_of(beta)
         found = self.exploration()
-        codes = ((self.encode(self._objects)[0] - centre) / scale).unflatten(1, (-1, self.plan.objects))
+        mean, _ = encode(self.components_of(beta)[0], self._objects)
+        codes = ((mean - centre) / scale).unflatten(1, (-1, self.plan.objects))
         order = found["order"][None, :, :, None].expand(len(codes), -1, -1, self.plan.latents)
         after = codes[:, found["after"]].gather(2, order)
         actions = found["actions"].repeat_interleave(self.plan.objects, 0)
@@ -246,13 +286,16 @@ class Study:
 
     @cached_property
     def transitions(self) -> TransitionModels:
+        return joined([self.transitions_of(beta) for beta in self.plan.betas])
+
+    def transitions_of(self, beta: float) -> TransitionModels:
         return train_transitions(
-            self.folder / "transitions.safetensors",
-            self._transition_rows,
+            self._file("transitions", beta),
+            lambda: self._transition_rows(beta),
             latents=self.plan.latents,
-            seeds=self.plan.model_seeds,
+            seeds=[self.plan.model_seeds[i] for i in self.plan.models_of(beta)],
             steps=self.plan.transition_steps,
-            **self._options("transitions"),
+            **self._options(f"transitions of beta {beta:g}"),
         )
 
     # 5. Agents
@@ -260,24 +303,13 @@ class Study:
     def agents(self, seed: int) -> dict[str, Any]:
         """What the agents of the vision models of one seed did, one model per beta, all stepped together: steps and
         censored (models, initialisations)."""
+        from karenina.studies.clustering.teaching import teach
+
         plan, path = self.plan, self._agents_file(seed)
         if not path.exists():
             models = list(range(seed, len(plan.strengths), plan.seeds))
-            names = [(plan.seed, model, i) for model in models for i in range(plan.initialisations)]
-            seeds = [int(np.random.default_rng([*name, 1]).integers(2**31)) for name in names]
-            centre, scale = self.scaling
-            vae = part_of(self.components[0], models)
-            found = learn(
-                [Environment(np.random.default_rng([*name, 0]), scale=plan.scale) for name in names],
-                SlotVision(self.look, self.cut, vae, centre[models], scale[models]),
-                SlotTransition(part_of(self.transitions, models)),
-                RewardLearners(seeds, plan.latents),
-                [np.random.default_rng([*name, 2]) for name in names],
-                cap=plan.cap,
-                window=plan.window,
-                updates=plan.updates,
-                batch=plan.batch,
-            )
+            names = [(model, i) for model in models for i in range(plan.initialisations)]
+            found, _ = teach(self, names)
             shape = (len(models), plan.initialisations)
             result = {
                 "models": models,
@@ -294,70 +326,40 @@ class Study:
 
     # 6. Measures
 
+    def seen(self) -> tuple[Floats, Floats, NDArray[np.int64], Floats]:
+        """What the models make of images of single sprites: means and log-variances (models, n, latents), the factors
+        (n, 5), and the traces (models, epochs, samples, units)."""
+        if self.parts:
+            found = [part.seen() for part in self.parts]
+            mean, logvar, traces = (np.concatenate([one[j] for one in found]) for j in (0, 1, 3))
+            return mean, logvar, found[0][2], traces
+        objects, factors = self.singles(self.plan.singles, seed=3)
+        mean, logvar = (values.double().numpy() for values in encode(self.components[0], objects))
+        return mean, logvar, factors, self.components[1].float().transpose(0, 1).numpy()
+
+    def done_agents(self) -> dict[int, tuple[list[int], list[bool]]]:
+        """Model -> steps and censored of its agents, for those that are done."""
+        if self.parts:
+            return {i: done for i, part in enumerate(self.parts) for done in part.done_agents().values()}
+        return {
+            model: (steps, censored)
+            for seed in range(self.plan.seeds)
+            if self._agents_file(seed).exists()
+            for found in [self.agents(seed)]
+            for model, steps, censored in zip(found["models"], found["steps"], found["censored"])
+        }
+
     def measures(self) -> list[dict[str, Any]]:
         """One row per vision model: its strength and seed, mean steps, censored agents, and scores.
 
         Only of seeds whose agents are done; the rows are kept when that is all of them.
         """
-        from karenina.metrics import score
-        from karenina.selection import dynamics, udr
+        from karenina.studies.clustering.measures import complete, rows
 
         path = self.folder / "results.json"
-        if path.exists():
-            return read_json(path)
-        plan = self.plan
-        objects, factors = self.singles(plan.singles, seed=3)
-        mean, logvar = self.encode(objects)
-        kl = 0.5 * (mean**2 + logvar.exp() - logvar - 1).mean(1)
-        codes = mean.double().numpy()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of half-dead latents and models without partners
-            ranking = udr(codes, kl.double().numpy(), plan.strengths, similarity="spearman")
-        traces = self.components[1].float().transpose(0, 1).numpy()
-        stable = dynamics(list(traces), plan.strengths)
-        # The score is of a setting; a model's part in it is its mean distance to the other seeds.
-        distance = {b: pairs.sum(1) / max(len(pairs) - 1, 1) for b, pairs in zip(stable.groups, stable.pairwise)}
-        of_setting = dict(zip(stable.groups, stable.scores))
-        agents = {
-            model: (steps, censored)
-            for seed in range(plan.seeds)
-            if self._agents_file(seed).exists()
-            for found in [self.agents(seed)]
-            for model, steps, censored in zip(found["models"], found["steps"], found["censored"])
-        }
-        rows = []
-        for i in sorted(agents):
-            beta = plan.strengths[i]
-            table = score(codes[i], factors, metrics=["mig", "dci_boosted"], seed=0)
-            steps, censored = agents[i]
-            rows.append(
-                {
-                    "model": i,
-                    "beta": beta,
-                    "seed": i % plan.seeds,
-                    "steps": float(np.mean(steps)),
-                    "censored": int(np.sum(censored)),
-                    "udr_spearman": None if np.isnan(ranking.scores[i]) else float(ranking.scores[i]),
-                    "informative": int(ranking.informative[i]),
-                    "dynamics": -float(distance[beta][i % plan.seeds]),
-                    "dynamics_of_beta": float(of_setting[beta]),
-                    "mig": float(table["mig"].value),
-                    "dci": float(table["dci_boosted"].value),
-                }
-            )
-        if len(rows) == len(plan.strengths):
-            write_json(path, rows)
-        return rows
-
-
-def as_bytes(x: Tensor) -> Tensor:
-    return (x * 255).round().to(torch.uint8)
-
-
-def write_json(path: Path, value: Any) -> None:
-    with atomic(path) as part:
-        part.write_text(json.dumps(value, indent=1))
-
-
-def read_json(path: Path) -> Any:
-    return json.loads(path.read_text())
+        if path.exists() and complete(known := read_json(path)):
+            return list(known)
+        found = rows(self.plan, *self.seen(), self.done_agents())
+        if len(found) == len(self.plan.strengths):
+            write_json(path, found)
+        return found

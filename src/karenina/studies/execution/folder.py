@@ -102,7 +102,8 @@ class Folder:
         file = self.path / "study.toml"
         if not file.exists():
             raise ValueError(f"{self.path} is not a study: it has no study.toml")
-        return read(file, check=False, init="torch", population=1)
+        before = {"init": "torch", "population": 1, "evaluation": {"interventions": "rows"}}
+        return read(file, check=False, **before)
 
     def adopt(self, plan: Plan) -> Plan:
         """Make this the directory of `plan`. A plan that holds all models of the one before replaces it.

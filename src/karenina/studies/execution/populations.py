@@ -46,12 +46,14 @@ def populations(plan: Plan) -> list[tuple[Point, ...]]:
 
 
 def _beside(point: Point) -> Any:
-    """Methods that train a module beside the network go with their like; all others mix."""
-    from karenina.training.methods import find
+    """Methods that train a module beside the network, or from pairs or labels, go with their like; all others mix."""
+    from karenina.training.learners import VAELearner
+    from karenina.training.methods import find_for
 
-    beside = find(point.method)[1].beside
-    names = {name for one in beside for name in one.defaults()}
-    return (point.method, tuple(p for p in point.parameters if p[0] in names)) if beside else None
+    method = find_for(point.method, dict(point.parameters))
+    names = {*method.parameters, *(name for one in method.beside for name in one.defaults())}
+    alike = not names and method.learner is VAELearner
+    return None if alike else (point.method, tuple(p for p in point.parameters if p[0] in names))
 
 
 def _stackable(point: Point, automatic: bool) -> bool:
@@ -68,12 +70,12 @@ def _stackable(point: Point, automatic: bool) -> bool:
 
 def _member(point: Point, data: Any) -> Any:
     from karenina.training.config import make_config
-    from karenina.training.methods import find
+    from karenina.training.methods import find_for
     from karenina.training.stacked_learner import Member
 
     parameters = dict(point.parameters)
     settings = {name: value for name, value in point.arguments.items() if name not in parameters}
-    return Member(make_config(data, point.method, parameters, settings), find(point.method)[1])
+    return Member(make_config(data, point.method, parameters, settings), find_for(point.method, parameters))
 
 
 def train_population(study: str, points: Sequence[Point], checkpoint_seconds: float) -> None:

@@ -121,6 +121,8 @@ def _train_and_score(folder: Folder, point: Point, scoring: Scoring, checkpoint_
     scored = time.perf_counter()
     together = take_share(folder, point.hash)
     seconds = {"load": loaded - start, "train": trained - loaded + together, "score": scored - trained}
+    if found.intervention_seconds:
+        seconds["interventions"] = found.intervention_seconds
     metrics = {row.metric: row.seconds for row in found.table.rows} if found.table else {}
     about = {
         "run": point.hash,

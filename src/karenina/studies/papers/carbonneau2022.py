@@ -32,7 +32,9 @@ def table_1(study: Study) -> PaperTable:
 
 def table_2(study: Study) -> PaperTable:
     """1 where a metric has the virtue, 0 where not, by the rules of `karenina audit`; none where it does not apply."""
-    from karenina.audit import characteristics
+    from karenina.audit import characteristics, hyperparameters
+    from karenina.audit.groups import TREES
+    from karenina.audit.hyperparameters import summary
 
     lines = []
     for (protocol, metric, prop), cells in characteristics(study.audit).items():
@@ -42,27 +44,17 @@ def table_2(study: Study) -> PaperTable:
             if cell.numbers:
                 holds = {"✓": 1.0, "✗": 0.0}.get(str(cell)[:1], np.nan)
                 lines.append((metric, prop, title, holds, str(cell)))
-        lines.append((metric, prop, "hyperparameters", float(len(_numbers_of(metric))), ", ".join(_numbers_of(metric))))
+    metrics = list(dict.fromkeys(metric for _, metric, _ in study.audit.keys if metric not in TREES))
+    moved = hyperparameters(metrics, [_protocol(study)], rows=1000)
+    for (_, metric, prop), count, most, which in summary(moved):
+        lines.append((metric, prop, "hyperparameters", float(count), f"{count}, up to {most:.2f} ({which})"))
+        lines.append((metric, prop, "moved by them at most", most, which))
     frame = pd.DataFrame(lines, columns=["metric", "property", "virtue", "value", "cell"])
-    note = "1: the rule of `karenina audit` holds, 0: not; hyperparameters: numbers that the metric is given."
-    return PaperTable(frame, ("metric", "property"), ("virtue",), 0, f"{note} {_how(study)}")
-
-
-def _numbers_of(metric: str) -> list[str]:
-    """Parameters of a metric's function that are numbers, or lists of them, and so could move its score."""
-    import inspect
-
-    from karenina.metrics.registry import METRICS as REGISTRY
-
-    if metric not in REGISTRY:
-        return []
-    found = inspect.signature(REGISTRY[metric].function()).parameters.values()
-
-    def number(value: object) -> bool:
-        several = isinstance(value, tuple) and bool(value) and all(number(one) for one in value)
-        return several or (isinstance(value, int | float) and not isinstance(value, bool))
-
-    return [parameter.name for parameter in found if parameter.name != "seed" and number(parameter.default)]
+    note = (
+        "1: the rule of `karenina audit` holds, 0: not. Hyperparameters: numbers that move the score when they are "
+        "halved or doubled, and how far at most, on codes a fifth of which is noise."
+    )
+    return PaperTable(frame, ("metric", "property"), ("virtue",), 2, f"{note} {_how(study)}")
 
 
 def figure_3(study: Study) -> Figure:

@@ -18,6 +18,7 @@ METRICS = {**BETAVAE, **FACTORVAE, **MIG, **DCI}
 VERSIONS = ("udr_lasso", "udr_lasso_a2a", "udr_spearman", "udr_spearman_a2a")
 ANY_UDR = "UDR: two seeds of a setting, and udr under [selection] in study.toml, then `karenina study run`"
 FAIRNESS = "fairness: tasks = true under [evaluation] in study.toml, then `karenina study run`"
+CLUSTERING = "which `karenina study run clustering --out DIR/clustering` adds to the study DIR"
 
 
 def table_1(study: Study) -> PaperTable:
@@ -131,14 +132,15 @@ def figure_11(study: Study) -> Figure:
         axis.set_xlabel("udr_spearman", fontsize=6)
         axis.set_ylabel("steps to 90 % success", fontsize=6)
     else:
-        study.note("without the clustering agent: a clustering study with its results in clustering/results.json")
+        study.note(f"without the clustering agent, {CLUSTERING}")
     return figure
 
 
 def clustering_rows(study: Study) -> list[dict[str, float]]:
-    """Rows of a clustering study (`karenina.studies.clustering`) in the folder clustering/ of this one."""
-    file = study.path / "clustering" / "results.json" if study.path is not None else None
-    if file is None or not file.exists():
+    """Rows of a clustering study (`karenina study run clustering`), this one or one in its folder clustering/."""
+    files = [study.path / "clustering" / "results.json", study.path / "results.json"] if study.path else []
+    file = next((file for file in files if file.exists()), None)
+    if file is None:
         return []
     rows = json.loads(file.read_text(encoding="utf-8"))
     return [{k: np.nan if v is None else v for k, v in row.items()} for row in rows]

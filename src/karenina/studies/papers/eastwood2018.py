@@ -13,6 +13,7 @@ from karenina.studies.papers.study import Study
 from karenina.studies.results.table import NotEnough
 
 MODELS = ("lasso", "forest")
+SPLITS = "regression_forest_splits"
 PARTS = ("disentanglement", "completeness", "nrmse")
 REGRESSION = 'also = ["regression"] under [evaluation] in study.toml, then `karenina study run`'
 ZERO_SHOT = (
@@ -52,11 +53,19 @@ def _full(study: Study, model: str) -> PaperTable:
 
 
 def _regression(study: Study) -> pd.DataFrame:
-    """Rows of the results that `also = ["regression"]` gives, with the column model."""
-    frame = study.frame[study.frame["metric"].isin([f"regression_{model}" for model in MODELS])]
+    """Rows of the results that `also = ["regression"]` gives, with the column model.
+
+    The forest is that of the text, whose importances are shares of splits; the decrease of impurity stands beside it.
+    """
+    frame = study.frame[study.frame["metric"].isin(["regression_lasso", "regression_forest", SPLITS])]
     if frame.empty:
         raise NotEnough(f"needs {REGRESSION}")
-    frame = frame.assign(model=frame["metric"].str.removeprefix("regression_"))
+    names = {"regression_lasso": "lasso", "regression_forest": "forest"}
+    if frame["metric"].eq(SPLITS).any():
+        names |= {SPLITS: "forest", "regression_forest": "forest, by impurity"}
+    else:
+        study.note("the forest's importances are decreases of impurity: scored by an older version")
+    frame = frame.assign(model=frame["metric"].map(names))
     order = {part: i for i, part in enumerate(PARTS)}
     return frame.sort_values("property", key=lambda column: column.map(order), kind="stable")
 
@@ -153,5 +162,6 @@ def _importance(study: Study, run: str, data: str, model: str) -> NDArray[np.flo
         raise NotEnough("needs labels")
     codes = np.array(study.codes(run)[0][:ROWS])
     factors = study.inputs(data)[1][: len(codes)]
-    found: NDArray[np.float64] = dci(codes, factors, model=model, continuous=True).importance
-    return found
+    found = dci(codes, factors, model=model, continuous=True)
+    importance: NDArray[np.float64] = found.details["importances"]["splits"] if model == "forest" else found.importance
+    return importance

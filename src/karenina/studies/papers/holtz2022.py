@@ -10,7 +10,7 @@ from karenina.evaluation.more import NOISE
 from karenina.studies.analyses import dynamics, tasks
 from karenina.studies.analyses.shared import colour
 from karenina.studies.papers.drawing import about, column, first_known, panel_grid, plain_ticks, show, unique
-from karenina.studies.papers.duan2020 import FAIRNESS, clustering_rows
+from karenina.studies.papers.duan2020 import CLUSTERING, FAIRNESS, clustering_rows
 from karenina.studies.papers.outputs import PaperTable, name
 from karenina.studies.papers.study import BETAVAE, FACTORVAE, MIG, Study
 from karenina.studies.results.table import NotEnough, wide_table
@@ -79,7 +79,7 @@ def pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 
 def table_4(study: Study) -> PaperTable:
-    frame = study.words_of(METRICS)
+    frame = study.words_of(METRICS) if len(study.frame) else study.frame  # a clustering study has agents alone
     parts = []
     if (frame["metric"] == "fairness_mean").any():
         found = tasks.compute(frame)
@@ -88,7 +88,7 @@ def table_4(study: Study) -> PaperTable:
     if rows := clustering_rows(study):
         parts.append(_clustering(rows))
     else:
-        study.note("without clustering: a clustering study with its results in clustering/results.json")
+        study.note(f"without clustering, {CLUSTERING}")
     if not parts:
         raise NotEnough(f"needs {FAIRNESS}")
     both = pd.concat(parts, ignore_index=True).rename(columns={"correlation": "value"})
@@ -99,6 +99,7 @@ def _clustering(rows: list[dict[str, float]]) -> pd.DataFrame:
     from karenina.studies.clustering.results import correlations
 
     names = {"udr_spearman": "udr_spearman", "dynamics": "dynamics", "mig": "MIG"}
+    names |= {"z_diff": "BetaVAE score", "z_min_variance": "FactorVAE score"}
     found = correlations(rows, [score for score in names if score in rows[0]])
     lines = [("clustering", "clustering", names[one.score], one.rho, *one.interval, len(rows)) for one in found]
     return pd.DataFrame(lines, columns=["data", "task", "score", "correlation", "low", "high", "runs"])

@@ -19,13 +19,15 @@ _SCORES_BYTES = 20_000  # a file of scores
 
 @dataclass(frozen=True)
 class Estimate:
-    """train_seconds, score_seconds: of one core, for all models. bytes: on the disk. unknown: data set -> why it could
+    """train_seconds, score_seconds: of one core, for all models. intervention_seconds: the part of scoring that encodes
+    images of interventions. bytes: on the disk. unknown: data set -> why it could
     not be loaded here; its models are taken to cost as much as the others'."""
 
     train_seconds: float
     score_seconds: float
     bytes: float
     unknown: dict[str, str]
+    intervention_seconds: float = 0.0
 
     def wall(self, workers: int) -> float:
         return (self.train_seconds + self.score_seconds) / workers
@@ -51,8 +53,8 @@ def estimate(plan: Plan, progress: Callable[[str], None] = lambda what: None) ->
             unknown[data] = str(error)
     if not shapes:
         raise ValueError(f"no data set of the plan can be loaded here: {next(iter(unknown.values()))}")
-    measured: dict[Any, tuple[float, float, float]] = {}  # by all that a step's time depends on
-    alike: dict[Any, list[tuple[float, float, float]]] = {}  # by what is known of a data set that is not here
+    measured: dict[Any, tuple[float, float, float, float]] = {}  # by all that a step's time depends on
+    alike: dict[Any, list[tuple[float, float, float, float]]] = {}  # by what is known of a data set that is not here
     for point in plan.points:
         if point.data in shapes:
             kind = (shapes[point.data], point.method, point.network, point.latents, point.batch)
@@ -61,18 +63,19 @@ def estimate(plan: Plan, progress: Callable[[str], None] = lambda what: None) ->
                 measured[kind] = _measure(plan, point)
             alike.setdefault((point.method, point.latents), []).append(measured[kind])
     means = {key: [sum(column) / len(found) for column in zip(*found)] for key, found in alike.items()}
-    totals = [0.0, 0.0, 0.0]
+    totals = [0.0, 0.0, 0.0, 0.0]
     for point in plan.points:
         kind = (shapes.get(point.data, ()), point.method, point.network, point.latents, point.batch)
-        seconds, score, size = measured.get(kind) or means[point.method, point.latents]
+        seconds, score, size, encoding = measured.get(kind) or means[point.method, point.latents]
         totals[0] += seconds * (point.steps if find(point.method)[1].fit is None else 1)
         totals[1] += score
         totals[2] += size
-    return Estimate(totals[0], totals[1], totals[2], unknown)
+        totals[3] += encoding
+    return Estimate(totals[0], totals[1], totals[2], unknown, totals[3])
 
 
-def _measure(plan: Plan, point: Point) -> tuple[float, float, float]:
-    """Seconds of a step (pca: of all), seconds of scoring, and bytes of a finished run."""
+def _measure(plan: Plan, point: Point) -> tuple[float, float, float, float]:
+    """Seconds of a step (pca: of all), seconds of scoring, bytes of a finished run, and seconds of interventions."""
     from karenina.training import train
 
     data = load_cached(point.data)
@@ -97,14 +100,16 @@ def _measure(plan: Plan, point: Point) -> tuple[float, float, float]:
         size = sum(file.stat().st_size for file in (Path(scratch) / "run").iterdir())
     size += 4 * plan.evaluation.rows * point.latents + _SCORES_BYTES
     size += 30 * 200 * 2 * 256 if point.trace else 0
-    return seconds, _scoring_seconds(plan, point, run), size
+    scoring, encoding = _scoring_seconds(plan, point, run)
+    return seconds, scoring, size, encoding
 
 
-_SCORED: dict[tuple[Any, ...], float] = {}
+_SCORED: dict[tuple[Any, ...], tuple[float, float]] = {}
 
 
-def _scoring_seconds(plan: Plan, point: Point, run: Any) -> float:
-    """Seconds of scoring, measured once for a data set and a number of latents: methods differ little in it."""
+def _scoring_seconds(plan: Plan, point: Point, run: Any) -> tuple[float, float]:
+    """Seconds of scoring, and of the interventions in it: measured once for a data set and a number of latents, since
+    methods differ little in it."""
     from karenina.evaluation.scoring import evaluate
 
     key = (point.data, point.latents, plan.evaluation)
@@ -112,8 +117,8 @@ def _scoring_seconds(plan: Plan, point: Point, run: Any) -> float:
         start = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            evaluate(run, load_cached(point.data), **asdict(plan.evaluation))
-        _SCORED[key] = time.perf_counter() - start
+            found = evaluate(run, load_cached(point.data), **asdict(plan.evaluation))
+        _SCORED[key] = time.perf_counter() - start, found.intervention_seconds
     return _SCORED[key]
 
 

@@ -64,10 +64,17 @@ def parse(text: str, name: str = "the study", *, check: bool = True, **absent: A
     """A plan from the text of a study file; a ValueError says what is wrong and on which line.
 
     check: also compare method, parameter, network, data and metric names with those that exist (this loads torch).
-    absent: values of keys that the text lacks, where these are not the plan's defaults.
+    absent: values of keys that the text lacks, also in tables, where these are not the plan's defaults.
     """
     source = Source(name, text)
-    return from_values({**absent, **source.parse()}, source, check=check)
+    values = source.parse()
+    for key, value in absent.items():
+        own = values.get(key, {})
+        if isinstance(value, Mapping) and isinstance(own, Mapping):
+            values[key] = {**value, **own}
+        else:
+            values.setdefault(key, value)
+    return from_values(values, source, check=check)
 
 
 def read(path: Path, *, check: bool = True, **absent: Any) -> Plan:
@@ -214,6 +221,7 @@ _SCORING: dict[str, Reader] = {
     "seed": _integer(0),
     "tasks": _flag,
     "also": _many(_text),
+    "interventions": _text,
 }
 _SELECTION: dict[str, Reader] = {
     "udr": _versions,
@@ -270,12 +278,13 @@ def _check_names(source: Source, plan: Plan) -> None:
     """Names that only the rest of the package knows."""
     from karenina import data
     from karenina.data.naming import split_name
+    from karenina.evaluation.interventions import WAYS
     from karenina.evaluation.more import MORE, has_gap
     from karenina.metrics import registry
     from karenina.models.initialisation import INITS
     from karenina.models.networks import NETWORKS
     from karenina.models.objectives import DECODERS
-    from karenina.training.methods import defaults, names
+    from karenina.training.methods import SUPERVISION, defaults, names
 
     for entry in plan.data:
         name = split_name(entry)[0]
@@ -284,7 +293,8 @@ def _check_names(source: Source, plan: Plan) -> None:
     for method, parameters in plan.methods:
         _one_of(source, "method", method, names(), "methods", method)
         for name, _ in parameters:
-            _one_of(source, f"parameter of {method}", name, defaults(method), "methods", method, name)
+            known = [*defaults(method), *(SUPERVISION if name in SUPERVISION else ())]
+            _one_of(source, f"parameter of {method}", name, known, "methods", method, name)
     for network in plan.network:
         _one_of(source, "network", network, ("auto", *NETWORKS), "network")
     _one_of(source, "decoder", plan.decoder, DECODERS, "decoder")
@@ -293,6 +303,7 @@ def _check_names(source: Source, plan: Plan) -> None:
         _one_of(source, "metric", metric, registry.names(), "evaluation", "metrics")
     for measure in plan.evaluation.also:
         _one_of(source, "measure", measure, MORE, "evaluation", "also")
+    _one_of(source, "interventions from", plan.evaluation.interventions, WAYS, "evaluation", "interventions")
     if "zero_shot" in plan.evaluation.also and not all(map(has_gap, plan.data)):
         source.fail("zero_shot needs data with a gap, such as teapots:gap=exclude", "evaluation", "also")
     if plan.evaluation.protocol is not None:

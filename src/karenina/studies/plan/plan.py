@@ -100,7 +100,7 @@ class Scoring:
     """How runs are scored: arguments of `karenina.evaluate`. metrics: names, or None for all.
 
     tasks: also downstream prediction and fairness, about a minute per model. also: further measures of papers, of
-    "regression", "zero_shot" and "label_noise".
+    "regression", "zero_shot" and "label_noise". interventions: drawn from the generative "model", or from the "rows".
     """
 
     metrics: tuple[str, ...] | None = None
@@ -110,12 +110,14 @@ class Scoring:
     seed: int = 0
     tasks: bool = False
     also: tuple[str, ...] = ()
+    interventions: str = "model"
 
     @cached_property
     def hash(self) -> str:
         values = asdict(self)
-        if not self.also:  # as all studies were scored before there was a choice
-            del values["also"]
+        for name, before in (("also", ()), ("interventions", "rows")):  # as studies were scored without a choice
+            if values[name] == before:
+                del values[name]
         return _digest({**values, "numbers": NUMBERS})[:8]
 
 

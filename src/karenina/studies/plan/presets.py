@@ -7,6 +7,7 @@
 from typing import Any
 
 from karenina._words import hint
+from karenina.studies.plan.later_presets import later
 from karenina.studies.plan.parsing import Source, from_values
 from karenina.studies.plan.plan import Plan
 
@@ -204,12 +205,13 @@ PRESETS: dict[str, dict[str, Values]] = {
             "network": "resnet",
             "init": "he",
             "steps": 100_000,
-            "data": "teapots:gap=exclude",
+            "data": "teapots:gap=exclude,part=train",
             "methods": _DCI_METHODS,
             "seeds": 1,
             "evaluation": _MEASURED["eastwood2018"],
         },
     },
+    **later(_SMOKE, _LAPTOP, _PAPER),
 }
 
 

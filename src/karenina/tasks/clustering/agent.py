@@ -94,53 +94,60 @@ def learn(
     explore: float = 0.1,
     batch: int = 64,
     updates: int = 1,
+    group: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Learning:
     """Let each agent learn until a share `level` of its last `window` episodes succeeded, at most `cap` steps.
 
     The first `warmup` actions are random, then a share `explore`; all others are the best of `candidates`. After every
     step the reward predictors make `updates` updates on `batch` of the steps so far. Codes that are not finite raise.
+
+    group: of this many neighbours that have all learned no more is asked: vision and transition get `keep(groups)`, the
+    numbers of the groups that stay, the reward predictors `keep(agents)`. It saves time and changes nothing else.
     """
     for name, value in {"cap": cap, "window": window, "candidates": candidates, "batch": batch}.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
     if not 0 < level <= 1:
         raise ValueError(f"level must be above 0 and at most 1, got {level}")
-    agents = range(len(environments))
+    agents = list(range(len(environments)))  # that are stepped still
     for environment in environments:
         environment.reset()
-    slots = _see(vision, environments)
+    slots = _see(vision, environments, agents)
     memory = np.empty((len(environments), cap, *slots.codes.shape[1:]), np.float32)
     rewards = np.empty((len(environments), cap), np.float32)
     episodes: list[list[tuple[int, int]]] = [[] for _ in agents]
     learning = set(agents)
     for t in range(cap):
-        actions = np.stack([random_actions(slots.masks[i], candidates, rngs[i]) for i in agents])
+        actions = np.stack([random_actions(slots.masks[row], candidates, rngs[i]) for row, i in enumerate(agents)])
         best = search(slots.codes, actions, transition, reward)
-        fresh = np.zeros(len(environments), bool)
-        for i in agents:
+        fresh = []
+        for row, i in enumerate(agents):
             chance = rngs[i].random()
             if i not in learning:
                 continue
-            choice = 0 if t < warmup or chance < explore else best[i]
-            step = environments[i].step(actions[i, choice])
+            choice = 0 if t < warmup or chance < explore else best[row]
+            step = environments[i].step(actions[row, choice])
             rewards[i, t] = step.reward
             if step.last():
                 episodes[i].append((t + 1, int(step.discount == 0)))
-                fresh[i] = True
-        slots = _see(vision, environments)
-        memory[:, t] = slots.codes
-        if fresh.any():
-            for i in np.flatnonzero(fresh).tolist():
-                environments[i].reset()
-                if steps_to_success(np.array(episodes[i]), window, level) is not None:
-                    learning.discard(i)
-            slots = _see(vision, environments)
+                fresh.append(i)
+        slots = _see(vision, environments, agents)
+        memory[agents, t] = slots.codes
+        for i in fresh:
+            environments[i].reset()
+            if steps_to_success(np.array(episodes[i]), window, level) is not None:
+                learning.discard(i)
         if not learning:
             break
+        if fresh:
+            if group is not None:
+                agents = _kept(agents, learning, group, vision, transition, reward)
+            slots = _see(vision, environments, agents)
+        those = np.array(agents)[:, None]
         for _ in range(updates):
-            rows = np.stack([rng.integers(t + 1, size=batch) for rng in rngs])
-            reward.learn(memory[np.array(agents)[:, None], rows], rewards[np.array(agents)[:, None], rows])
+            rows = np.stack([rngs[i].integers(t + 1, size=batch) for i in agents])
+            reward.learn(memory[those, rows], rewards[those, rows])
         if progress is not None:
             progress(t + 1, len(learning))
     tables = [np.array(rows, np.int64).reshape(-1, 2) for rows in episodes]
@@ -149,8 +156,20 @@ def learn(
     return Learning(steps, np.array([steps is None for steps in found]), tables)
 
 
-def _see(vision: Vision, environments: Sequence[Environment]) -> Slots:
-    slots = vision.see(np.stack([environment.scene for environment in environments]))
+def _kept(agents: list[int], learning: set[int], group: int, vision: Any, transition: Any, reward: Any) -> list[int]:
+    """The agents without those of groups that have learned."""
+    groups = [agents[start : start + group] for start in range(0, len(agents), group)]
+    staying = [j for j, members in enumerate(groups) if learning & set(members)]
+    if len(staying) == len(groups):
+        return agents
+    vision.keep(staying)
+    transition.keep(staying)
+    reward.keep([j * group + i for j in staying for i in range(group)])
+    return [i for j in staying for i in groups[j]]
+
+
+def _see(vision: Vision, environments: Sequence[Environment], agents: Sequence[int]) -> Slots:
+    slots = vision.see(np.stack([environments[i].scene for i in agents]))
     if not np.isfinite(slots.codes).all():
         raise ValueError("the vision model gives codes that are not finite")
     return slots

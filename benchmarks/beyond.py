@@ -1,0 +1,165 @@
+"""Methods of 2020 to 2023 beside the beta-VAE, on blobs and on small dSprites. Writes docs/results/beyond.md.
+
+python benchmarks/beyond.py --out DIR              # trains what is missing in DIR; about one core-hour in all
+python benchmarks/beyond.py --out DIR --write      # scores -> docs/results/beyond.json, and the page from that file
+python benchmarks/beyond.py --write                # the page alone, from the stored scores
+"""
+
+import argparse
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import karenina
+from karenina.data import DataSet, load
+from karenina.evaluation.scoring import evaluate
+from karenina.metrics.registry import METRICS
+from karenina.training import Run, train_many
+from karenina.training.feeds import labelled_images
+
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results" / "beyond.json"
+SEEDS = 10
+LABELS = 100
+ROWS = 3000
+SETS: dict[str, dict[str, Any]] = {
+    "blobs": {"network": "mlp", "latents": 8, "steps": 4000},
+    "dsprites:side=16": {"network": "mlp", "latents": 10, "steps": 3000},
+}
+BETAS = {"blobs": [1, 4, 16], "dsprites:side=16": [4, 16]}
+CORRELATED = {"blobs": "blobs:correlate=x+y,sigma=0.1", "dsprites:side=16": "dsprites:correlate=x+y,side=16,sigma=0.1"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Models of one data set that are trained together. name: of its folder."""
+
+    name: str
+    data: str
+    method: str
+    grid: dict[str, list[Any]]
+    fixed: dict[str, Any] = field(default_factory=dict)
+    latents: int | None = None
+
+    def train(self, out: Path) -> list[Run]:
+        base = load(self.data).whole.name
+        settings = {**SETS[base], **self.fixed}
+        if self.latents is not None:
+            settings["latents"] = self.latents
+        return train_many(load(self.data), self.method, self.grid, SEEDS, out=self.folder(out), **settings)
+
+    def folder(self, out: Path) -> Path:
+        return out / load(self.data).whole.name.replace(":", "-") / self.name
+
+
+def parts() -> Iterator[Part]:
+    """The most important first."""
+    for data in SETS:
+        yield Part("beta_vae", data, "beta_vae", {"beta": BETAS[data]})
+        yield Part("ada_gvae", data, "ada_gvae", {"beta": BETAS[data]}, {"k": 1})
+    for data in SETS:
+        yield Part("supervised", data, "beta_vae", {"beta": [4]}, {"supervised": LABELS})
+        yield Part("correlated_beta_vae", CORRELATED[data], "beta_vae", {"beta": [4]})
+        yield Part("correlated_hfs", CORRELATED[data], "hfs", {"gamma": [100]}, {"beta": 4})
+        yield Part("qlae", data, "qlae", {}, latents=2 * len(load(data).factor_names))
+
+
+def metrics() -> list[str]:
+    return [name for name in ("mig", "dci_boosted", "infomec") if name in METRICS]
+
+
+def scores_of(run: Run, data: DataSet) -> dict[str, float]:
+    """Scores on uniform factors, and for the choice of models those on the labels of every seed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = evaluate(run, data, metrics=metrics(), rows=ROWS)
+    table: Any = found.table
+    scores = {f"{row.metric} {row.property}": float(row.value) for row in table.rows}
+    scores |= {name: found.label_free[name] for name in ("reconstruction", "kl", "informative_latents")}
+    return scores
+
+
+def choosing_scores(run: Run, data: DataSet) -> list[float]:
+    """MIG on the 100 labelled images of every seed: what a choice by these labels goes by."""
+    found = []
+    for seed in range(SEEDS):
+        images, factors = labelled_images(data, LABELS, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.append(float(karenina.metrics.mig(run.encode(images)[0], factors)))
+    return found
+
+
+def work(out: Path) -> None:
+    """Train and score all parts; what is there already is left as it is."""
+    for part in parts():
+        data = load(part.data)
+        runs = part.train(out)
+        for run in runs:
+            assert run.path is not None
+            file = run.path / "beyond.json"
+            row = json.loads(file.read_text()) if file.exists() else {}
+            if row.get("metrics") == metrics():
+                continue
+            strength = " ".join(f"{name} {run.config.parameters[name]:g}" for name in part.grid) or "-"
+            row = {"part": part.name, "data": data.whole.name, "trained_on": part.data, "method": part.method}
+            row |= {"strength": strength, "seed": run.config.seed, "steps": run.config.steps, "metrics": metrics()}
+            row["scores"] = scores_of(run, data)
+            if part.name in ("beta_vae", "supervised"):
+                row["mig_on_labels"] = choosing_scores(run, data)
+            file.write_text(json.dumps(row))
+        (part.folder(out) / "done").touch()
+        print(part.name, data.whole.name, len(runs), "models", flush=True)
+
+
+def collected(out: Path) -> list[dict[str, Any]]:
+    """The rows of all parts that are complete, in the order of the parts."""
+    return [
+        json.loads(file.read_text())
+        for part in parts()
+        if (part.folder(out) / "done").exists()
+        for file in sorted(part.folder(out).glob("*/beyond.json"))
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.out is not None:
+        if arguments.write:
+            rows = compact(collected(arguments.out))
+            RESULTS.parent.mkdir(exist_ok=True)
+            RESULTS.write_text(json.dumps(rows, separators=(",", ":")).replace("},{", "},\n{") + "\n")
+        else:
+            work(arguments.out)
+    if arguments.write:
+        from beyond_page import write
+
+        write(RESULTS)
+
+
+def compact(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Numbers with five digits: the page shows fewer, and the file stays small."""
+
+    def short(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: short(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [short(one) for one in value]
+        return float(np.format_float_positional(value, 5, fractional=False)) if isinstance(value, float) else value
+
+    return [short(row) for row in rows]
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()

@@ -1,0 +1,157 @@
+"""`karenina study` for the preset `clustering`, whose models are agents' eyes. Called by karenina.cli.study."""
+
+import sys
+import time
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from karenina.cli._common import next_steps, print_json
+
+if TYPE_CHECKING:
+    from karenina.studies.clustering.plan import Plan
+
+NAME = "clustering"
+
+
+def find(what: str, scale: str | None, seeds: int | None) -> "Plan | None":
+    """The plan of the preset, of a study file that begins with study = "clustering", or of a folder; None if it is
+    another study's."""
+    from karenina.studies.clustering.files import is_clustering, read_plan
+    from karenina.studies.clustering.plan import plan_for, plan_of
+
+    path = Path(what)
+    changes = {} if seeds is None else {"seeds": seeds}
+    if what == NAME:
+        return plan_for(scale or "laptop", **changes)
+    if path.is_dir() and is_clustering(path):
+        values = asdict(read_plan(path))
+    elif path.is_file() and (given := _read(path)).get("study") == NAME:
+        values = {name: value for name, value in given.items() if name != "study"}
+    else:
+        return None
+    if scale is not None:
+        raise ValueError(f"--scale goes with a preset; {what!r} is not one")
+    return plan_of({**values, **changes})
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return {}  # what is wrong with it is said by the reader of other studies
+
+
+def to_toml(plan: "Plan") -> str:
+    def written(value: object) -> str:
+        if isinstance(value, bool):
+            return str(value).lower()
+        return f'"{value}"' if isinstance(value, str) else str(list(value) if isinstance(value, tuple) else value)
+
+    lines = [f"{name} = {written(value)}" for name, value in asdict(plan).items() if name != "first"]
+    return "\n".join([f'study = "{NAME}"', *lines]) + "\n"
+
+
+def grid(plan: "Plan") -> str:
+    betas = ", ".join(f"{beta:g}" for beta in plan.betas)
+    seen = "a MONet each" if plan.own else "component VAEs of one MONet's slots"
+    seen = "component VAEs of true masks (oracle masks)" if plan.masks == "oracle" else seen
+    return f"sprites x {seen}, beta {betas} x {plan.seeds} seeds"
+
+
+def show_plan(plan: "Plan", workers: int, *, toml: bool, measure: bool, as_json: bool) -> None:
+    if toml:
+        print(to_toml(plan), end="")
+        return
+    if as_json:
+        from karenina.studies.clustering.estimate import estimate
+
+        cost = {"core_seconds": estimate(plan)} if measure else {}
+        print_json({"name": NAME, **cost, "models": len(plan.strengths), "plan": asdict(plan)})
+        return
+    print(f"{NAME}: {len(plan.strengths):,} models\n{grid(plan)}")
+    print(f"  {plan.side}x{plan.side} pixels, {plan.latents} latents, {plan.initialisations} agents for each model,")
+    print(f"  at most {plan.cap:,} environment steps to 90 % success of {plan.window} episodes")
+    if measure:
+        from karenina.studies.clustering.estimate import estimate
+        from karenina.studies.execution.display import duration
+
+        cost = estimate(plan)
+        parts = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in cost.items())
+        print(f"time on this machine: about {duration(sum(cost.values()))} of a core ({parts}), {workers} at a time")
+
+
+def run(plan: "Plan", out: Path, workers: int | None, *, as_json: bool) -> None:
+    from karenina.studies.clustering.files import read_json
+    from karenina.studies.clustering.runner import run as run_study
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+
+    say(f"{NAME}: {len(plan.strengths):,} models in {out}")
+    try:
+        run_study(plan, out, workers=workers, say=lambda line: say(f"{time.strftime('%H:%M:%S')} {line}"))
+    except KeyboardInterrupt:
+        say(f"stopped; the same command resumes it. `karenina study status {out}` says how far it is")
+        raise
+    censored = sum(row["censored"] for row in read_json(out / "results.json"))
+    agents = len(plan.strengths) * plan.initialisations
+    if as_json:
+        print_json({"study": out, "agents": agents, "censored": censored, "results": out / "results.json"})
+        return
+    print(f"{agents:,} agents done, {censored:,} of them censored at {plan.cap:,} steps; results in {out}/results.json")
+    next_steps(("report", out), ("study", "analyse", out))
+
+
+def status(folder: Path, *, as_json: bool) -> None:
+    from karenina.studies.clustering.runner import status as status_of
+
+    found = status_of(folder)
+    if as_json:
+        at = [{"task": task, "who": who} for task, who in found.running]
+        counts = {"done": len(found.done), "to_do": len(found.waiting), "running": at}
+        print_json({"name": NAME, "models": len(found.plan.strengths), "tasks": counts})
+        return
+    print(f"{NAME}: {len(found.plan.strengths):,} models")
+    print(f"tasks: {len(found.done):,} done, {len(found.running):,} running, {len(found.waiting):,} to do")
+    for task, who in found.running:
+        print(f"  running: {task}, {who}")
+    if found.waiting:
+        print(f"  next: {found.waiting[0]}")
+
+
+def analyse(folder: Path, paper: str | None, *, figures: bool, as_json: bool) -> None:
+    from karenina.studies.clustering.files import read_plan
+    from karenina.studies.clustering.papers import write_papers
+    from karenina.studies.clustering.results import correlations, sentence, write_analysis
+    from karenina.studies.clustering.study import Study
+    from karenina.studies.papers.lists import of_paper
+
+    if paper is not None:
+        of_paper(paper)
+    plan = read_plan(folder)
+    rows = Study(plan, folder).measures()
+    if not rows:
+        raise ValueError(f"{folder} has no agents that are done: `karenina study run {folder}` goes on")
+    if as_json:
+        table = write_analysis(folder, rows, plan.cap, figures=figures)
+        made = {f"{one.item.paper} {one.item.name}": one.files for one in write_papers(folder, paper, figures=figures)}
+        print_json({"models": len(rows), "masks": plan.masks, "correlations": table, "items": made})
+        return
+    if len(rows) < len(plan.strengths):
+        print(f"{folder} is not complete: {len(rows)} of {len(plan.strengths)} models are analysed")
+    frame = write_analysis(folder, rows, plan.cap, figures=figures)
+    print(frame.to_string(index=False, float_format="{:+.2f}".format))
+    agents = len(rows) * plan.initialisations
+    print(f"{sum(row['censored'] for row in rows):,} of {agents:,} agents were censored at {plan.cap:,} steps")
+    if plan.masks == "oracle":
+        print("oracle masks: the true masks stand in for a MONet's")
+    print(sentence(correlations(rows)))
+    print(f"in {folder / 'analysis' / 'clustering.csv'}")
+    for made in write_papers(folder, paper, figures=figures):
+        print(f"{made.item.paper} {made.item.name}: {made.item.title}, in {made.files[0]}")
+
+
+def default_out(what: str, scale: str | None) -> Path:
+    return Path(what) if Path(what).is_dir() else Path(Path(what).stem if scale is None else f"{what}-{scale}")

@@ -1,0 +1,153 @@
+"""Pairs of images that share most of their factors, from any data set, or from the user's own pairs.
+
+Locatello et al. (2020), "Weakly-supervised disentanglement without compromises": the first image is drawn at
+random; in the second, k of its factors are drawn again and the others stay.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from karenina.data.dataset import DataSet, TableDataSet
+
+Index = NDArray[np.int64]
+Changed = NDArray[np.bool_]
+
+
+class Pairs:
+    """Draws pairs of images.
+
+    Parameters
+    ----------
+    data : DataSet
+        With factors, or with pairs of its own (karenina.data.own.folder with pairs_csv or frames). A table that is no
+        grid pairs an image with one that agrees in all other factors, where there is one, and else with itself.
+    k : int or "random"
+        How many factors are drawn again: so many, or for each pair a number from 1 to all but one. A factor that is
+        drawn again may come out the same.
+
+    Examples
+    --------
+    >>> from karenina.data import load
+    >>> images, changed = Pairs(load("blobs"), k=1).sample(5, np.random.default_rng(0))
+    >>> images.shape, changed.sum(axis=1).tolist()
+    ((10, 1, 16, 16), [1, 1, 1, 1, 1])
+    """
+
+    def __init__(self, data: DataSet, k: int | str = 1):
+        self.data, self.k = data, k
+        self._groups: dict[tuple[bool, ...], tuple[Index, Index, Index, Index]] = {}
+        factors = len(data.factor_names)
+        if data.pairs is not None:
+            return
+        if not data.labelled:
+            raise ValueError(
+                f"{data.name} has no factors, from which pairs could be made, and no pairs of its own: "
+                "give pairs_csv= or frames=true"
+            )
+        if factors < 2 or (k != "random" and not 1 <= int(k) < factors):
+            raise ValueError(
+                f"pairs of {data.name} differ in 1 to {factors - 1} of its {factors} factors, not in k={k}"
+            )
+
+    @property
+    def numbered(self) -> bool:
+        """Whether `index` can be used."""
+        return isinstance(self.data, TableDataSet) or not (self.data.factors.continuous or self.data.stochastic)
+
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[NDArray[Any], Changed | None]:
+        """Images (2n, c, h, w), the first of all pairs and then the second, and which factors were drawn again (n, k).
+
+        None for pairs of the user's own, of which that is not known.
+        """
+        if isinstance(self.data, TableDataSet):
+            first, second, changed = self.index(n, rng)
+            return self.data._fetch(np.concatenate([first, second])), changed
+        rows, again, drawn = self._rows(n, rng)
+        return self.data._render(np.concatenate([rows, again]), rng), drawn
+
+    def index(self, n: int, rng: np.random.Generator) -> tuple[Index, Index, Changed | None]:
+        """The numbers of the images of n pairs, as `sample` draws them."""
+        if self.data.pairs is not None:
+            first, second = self.data.pairs[rng.integers(0, len(self.data.pairs), n)].T
+            return first, second, None
+        if isinstance(self.data, TableDataSet):
+            first = self.data.draw_index(n, rng)
+            changed = self._changed(n, rng)
+            return first, self._partners(self.data, first, changed, rng), changed
+        rows, again, changed = self._rows(n, rng)
+        grid: Any = self.data.factors
+        return grid.index_of_checked(rows), grid.index_of_checked(again), changed
+
+    def _changed(self, n: int, rng: np.random.Generator) -> Changed:
+        """Which factors are drawn again: (n, factors)."""
+        factors = len(self.data.factor_names)
+        counts = rng.integers(1, factors, (n, 1)) if self.k == "random" else int(self.k)
+        return rng.random((n, factors)).argsort(axis=1).argsort(axis=1) < counts
+
+    def _rows(self, n: int, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any], Changed]:
+        factors = self.data.factors
+        rows = factors.sample(n, rng)
+        changed = self._changed(n, rng)
+        bias = getattr(factors, "bias", None)
+        whole = self.data.whole.factors
+        if bias is None:
+            return rows, np.where(changed, whole.sample(n, rng), rows), changed
+        # Given the factors that stay, the others are drawn as likely as they are beside them.
+        again = bias.draw(n, rng, lambda of: np.where(changed[of], whole.sample(len(of), rng), rows[of]))
+        return rows, again, changed
+
+    def _partners(self, data: TableDataSet, first: Index, changed: Changed, rng: np.random.Generator) -> Index:
+        second = first.copy()
+        for subset in np.unique(changed, axis=0):
+            key = tuple(bool(drawn) for drawn in subset)
+            if key not in self._groups:
+                self._groups[key] = _grouped(data.table[:, ~subset])
+            order, group, start, size = self._groups[key]
+            rows = np.flatnonzero((changed == subset).all(axis=1))
+            own = group[first[rows]]
+            second[rows] = order[start[own] + (rng.random(len(rows)) * size[own]).astype(np.int64)]
+        return second
+
+
+def _grouped(shared: NDArray[Any]) -> tuple[Index, Index, Index, Index]:
+    """Rows that are equal: an order that puts them together, the group of each row, each group's start and size."""
+    _, group, size = np.unique(shared, axis=0, return_inverse=True, return_counts=True)
+    group = group.reshape(-1)
+    return np.argsort(group, kind="stable"), group, np.cumsum(size) - size, size
+
+
+def read_pairs(path: Path, names: Sequence[str]) -> Index:
+    """The pairs (m, 2) in a CSV with two columns of file names, as places in `names`; a line of titles is left out."""
+    import pandas as pd
+
+    if not path.is_file():
+        raise ValueError(f"there is no file of pairs {str(path)!r}")
+    try:
+        table = pd.read_csv(path, header=None, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except (ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
+        raise ValueError(f"{path} is not a table of pairs: {' '.join(str(error).split())}") from None
+    if table.shape[1] != 2:
+        raise ValueError(f"{path} has {table.shape[1]} columns, expected the two file names of each pair")
+    place = {name: i for i, name in enumerate(names)}
+    words = table.to_numpy()
+    if len(words) and not any(word.strip() in place for word in words[0]):
+        words = words[1:]
+    unknown = [word for word in words.ravel() if word.strip() not in place]
+    if unknown:
+        raise ValueError(f"{path} names {unknown[0]!r}, which is no image of the folder")
+    if not len(words):
+        raise ValueError(f"{path} has no pairs")
+    return np.array([[place[word.strip()] for word in row] for row in words], np.int64)
+
+
+def frame_pairs(names: Sequence[str]) -> Index:
+    """Neighbours (m, 2) in a list of sorted file names that are in the same folder."""
+    folders = [name.rpartition("/")[0] for name in names]
+    pairs = [(i, i + 1) for i in range(len(names) - 1) if folders[i] == folders[i + 1]]
+    if not pairs:
+        raise ValueError("frames=true needs two or more images in a folder")
+    return np.array(pairs, np.int64)

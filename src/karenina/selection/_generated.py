@@ -1,0 +1,119 @@
+"""Selection criteria from pictures that models generate: PIPE and model centrality. Here is what works on arrays."""
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from karenina.numerics.checks import as_matrix, positive_integer
+from karenina.selection._inputs import Floats
+
+Factorised = Literal["uniform", "permuted"]
+
+
+def factorised_codes(
+    codes: ArrayLike, n: int, how: Factorised = "uniform", *, seed: int | np.random.Generator = 0
+) -> Floats:
+    """Codes (n, L) whose latents are independent, each like that of given mean codes (m, L).
+
+    PIPE compares pictures of such codes with reconstructions (Estermann and Wattenhofer 2023): where the latents of a
+    model depend on each other, some of these combinations never occur, and their pictures look wrong.
+
+    Parameters
+    ----------
+    codes : (m, L)
+    n : int
+    how : {"uniform", "permuted"}
+        Uniform on the range of each latent, as released, or its own values in random order.
+    seed : int or Generator
+
+    Examples
+    --------
+    >>> drawn = factorised_codes([[0.0, 5.0], [1.0, 9.0]], 100)
+    >>> drawn.min(axis=0).round(1), drawn.max(axis=0).round(1)
+    (array([0., 5.]), array([1., 9.]))
+    """
+    if how not in get_args(Factorised):
+        raise ValueError(f"how must be one of {', '.join(get_args(Factorised))}, got {how!r}")
+    z = as_matrix(codes, "codes", least=2)
+    n = positive_integer(n, "n")
+    rng = np.random.default_rng(seed)
+    if how == "uniform":
+        low, high = z.min(axis=0), z.max(axis=0)
+        drawn: Floats = low + (high - low) * rng.random((n, z.shape[1]))
+        return drawn
+    return np.stack([rng.permutation(np.resize(rng.permutation(column), n)) for column in z.T], axis=1)
+
+
+def pipe_score(accuracy: float) -> float:
+    """PIPE from a discriminator's accuracy on held-out pictures: 2 (1 - accuracy), from 0 to 1, higher is better.
+
+    >>> pipe_score(0.5), pipe_score(1.0), pipe_score(0.45)  # below chance is chance
+    (1.0, 0.0, 1.0)
+    """
+    if not 0 <= accuracy <= 1:
+        raise ValueError(f"accuracy must lie between 0 and 1, got {accuracy}")
+    return min(1.0, 2 * (1 - float(accuracy)))
+
+
+def fixed_latent_score(codes: ArrayLike, fixed: ArrayLike, scale: ArrayLike) -> float:
+    """How well one model's codes tell which latent of another was held fixed: the FactorVAE score between models.
+
+    In each batch one latent of a generating model has one value. The code of least variance, in units of its variance
+    overall, votes for it; every second batch decides which latent a code stands for, the others are predicted.
+    Kim and Mnih (2018), algorithm 1, with the other model's latents for factors: Lin et al. (2020), section 4.
+
+    Parameters
+    ----------
+    codes : (batches, m, L)
+        Codes of the pictures of each batch.
+    fixed : (batches,)
+        Which latent of the generating model was fixed.
+    scale : (L,)
+        Standard deviation of each code over all pictures; codes with 0 do not vote.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> fixed = np.arange(40) // 2 % 4
+    >>> z = rng.normal(size=(40, 16, 4))
+    >>> z[np.arange(40), :, fixed] = rng.normal(size=(40, 1))
+    >>> fixed_latent_score(z, fixed, np.ones(4)), fixed_latent_score(rng.normal(size=z.shape), fixed, np.ones(4)) < 0.7
+    (1.0, True)
+    """
+    z, latent, unit = np.asarray(codes, float), np.asarray(fixed), np.asarray(scale, float)
+    if z.ndim != 3 or latent.shape != z.shape[:1] or unit.shape != z.shape[2:] or len(z) < 2:
+        raise ValueError(
+            f"expected codes (batches, m, L), fixed (batches,) and scale (L,) with 2 batches or more, "
+            f"got {z.shape}, {latent.shape} and {unit.shape}"
+        )
+    if not (unit > 0).any():
+        return 0.0
+    relative = z.var(axis=1) / np.where(unit > 0, unit**2, np.nan)
+    votes = np.where(np.isnan(relative), np.inf, relative).argmin(axis=1)
+    numbers, target = np.unique(latent, return_inverse=True)
+    count = np.zeros((z.shape[2], len(numbers)))
+    np.add.at(count, (votes[0::2], target[0::2]), 1)
+    return float((count.argmax(axis=1)[votes[1::2]] == target[1::2]).mean())
+
+
+def model_centrality(similarity: ArrayLike) -> Floats:
+    """Centrality (M,) of each of M models: the mean over the others of (B_ij + B_ji) / 2. Lin et al. (2020), section 4.
+
+    Parameters
+    ----------
+    similarity : (M, M)
+        B_ij: how well model j tells the latents of model i, as `fixed_latent_score` has it. The diagonal is not read.
+
+    Examples
+    --------
+    >>> model_centrality([[1, 0.9, 0.2], [0.7, 1, 0.4], [0.2, 0.2, 1]])
+    array([0.5 , 0.55, 0.25])
+    """
+    b = np.asarray(similarity, float)
+    if b.ndim != 2 or b.shape[0] != b.shape[1] or len(b) < 2:
+        raise ValueError(f"similarity must have shape (M, M) with two models or more, got {b.shape}")
+    both = (b + b.T) / 2
+    np.fill_diagonal(both, 0.0)
+    central: Floats = both.sum(axis=1) / (len(b) - 1)
+    return central

@@ -1,0 +1,147 @@
+"""Prediction where the training rows are unlike the test rows (Traeuble et al. 2021, Dittadi et al. 2021)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from karenina.numerics.checks import as_matrix, flags, pair
+from karenina.numerics.columns import ranks, varying
+from karenina.tasks._downstream import MODELS, accuracy, r2
+from karenina.tasks._inputs import Array
+
+Kind = Literal["corner", "correlated"]
+LEAST = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Shift:
+    """Scores of predicting each factor: accuracy, or R2 where it is continuous; NaN for a constant factor.
+
+    models: m names. seen (m, k): on other rows like the training rows. unseen (m, k): on rows they do not have.
+    """
+
+    models: tuple[str, ...]
+    seen: Array
+    unseen: Array
+    kind: str
+
+    def __float__(self) -> float:
+        """The mean score on unseen rows, of the first model."""
+        return float(np.nanmean(self.unseen[0]))
+
+    def summary(self) -> dict[str, float]:
+        """Flat names for tables: shift_<kind>_<model>_seen and shift_<kind>_<model>_unseen."""
+        return {
+            f"shift_{self.kind}_{model}_{where}": float(np.nanmean(scores[m]))
+            for m, model in enumerate(self.models)
+            for where, scores in (("seen", self.seen), ("unseen", self.unseen))
+        }
+
+
+def in_corner(factors: ArrayLike, pair_of: tuple[int, int]) -> NDArray[np.bool_]:
+    """Rows (n,) in which both factors are in the upper third of their values, or the last of two."""
+    v = _pair(factors, pair_of)
+    high = np.stack([ranks(column) for column in v.T], axis=1)
+    top = high.max(axis=0)
+    inside: NDArray[np.bool_] = (high >= np.minimum(np.ceil((top + 1) * 2 / 3), top)).all(axis=1)
+    return inside
+
+
+def near_diagonal(
+    factors: ArrayLike, pair_of: tuple[int, int], sigma: float, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Rows (n,) kept with probability exp(-(a - b)^2 / 2 sigma^2), a and b the factors on [0, 1]: correlated rows.
+
+    Traeuble et al. (2021), equation 1.
+    """
+    if not sigma > 0:
+        raise ValueError(f"sigma must be above 0, got {sigma}")
+    v = _pair(factors, pair_of)
+    unit = (v - v.min(axis=0)) / (v.max(axis=0) - v.min(axis=0))
+    kept: NDArray[np.bool_] = rng.random(len(v)) < np.exp(-((unit[:, 0] - unit[:, 1]) ** 2) / (2 * sigma**2))
+    return kept
+
+
+def _pair(factors: ArrayLike, pair_of: tuple[int, int]) -> Array:
+    v = as_matrix(factors, "factors", least=2)
+    if len(pair_of) != 2 or pair_of[0] == pair_of[1] or not all(0 <= j < v.shape[1] for j in pair_of):
+        raise ValueError(f"pair must be two different columns of the {v.shape[1]} factors, got {pair_of}")
+    chosen = v[:, list(pair_of)]
+    if not varying(chosen).all():
+        raise ValueError(f"factors {pair_of} must both vary")
+    return chosen
+
+
+def shift(
+    codes: ArrayLike,
+    factors: ArrayLike,
+    *,
+    kind: Kind = "corner",
+    pair_of: tuple[int, int] | None = None,
+    sigma: float = 0.2,
+    models: Sequence[str] = ("logistic", "boosted"),
+    rows: int = 5_000,
+    continuous: bool | Sequence[bool] | None = None,
+    seed: int = 0,
+) -> Shift:
+    """Predict factors from codes on combinations of two factors that the predictors were not trained on.
+
+    Parameters
+    ----------
+    codes : (n, d)
+    factors : (n, k)
+    kind : {"corner", "correlated"}
+        What the training rows lack: those in which both factors of the pair are in their upper third, or those far from
+        the diagonal, since rows are kept with probability exp(-(a - b)^2 / 2 sigma^2). Unseen rows are all others.
+    pair_of : (i, j)
+        Columns of factors; None: the two with the most values.
+    sigma : float
+        Of "correlated"; the smaller, the stronger.
+    models : of "logistic" and "boosted", as in `downstream`
+    rows : int
+        To train on, at most. A third of the rows like them are set aside for `seen`.
+    continuous : bool or one per factor
+        None: factors of integers are categorical.
+    seed : int
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> v = rng.integers(6, size=(2000, 2))
+    >>> mixed = v @ np.array([[1.0, 0.8], [-0.8, 1.0]])
+    >>> apart, together = (shift(z, v, models=["boosted"], rows=500) for z in (v, mixed))
+    >>> bool(apart.unseen.mean() > together.unseen.mean() + 0.1)
+    True
+    """
+    names = (models,) if isinstance(models, str) else tuple(models)
+    for name in names:
+        if name not in MODELS:
+            raise ValueError(f"no model {name!r}; there are {', '.join(MODELS)}")
+    if kind not in get_args(Kind):
+        raise ValueError(f"no kind {kind!r}; there are {', '.join(get_args(Kind))}")
+    z, v = pair(codes, factors)
+    rng = np.random.default_rng(seed)
+    if pair_of is None:
+        if v.shape[1] < 2:
+            raise ValueError("a shift needs two factors, got one")
+        counts = [len(np.unique(column)) for column in v.T]
+        first, second = sorted(np.argsort(counts, kind="stable")[-2:].tolist())
+        pair_of = (first, second)
+    like = ~in_corner(v, pair_of) if kind == "corner" else near_diagonal(v, pair_of, sigma, rng)
+    own, other = rng.permutation(np.flatnonzero(like)), np.flatnonzero(~like)
+    if len(own) < LEAST or not len(other):
+        raise ValueError(f"{len(own)} rows to train on (at least {LEAST} are needed) and {len(other)} unlike them")
+    seen, train = own[: len(own) // 3], own[len(own) // 3 :][:rows]
+    number = flags(continuous, (v != np.round(v)).any(axis=0), "continuous")
+    scores = np.full((2, len(names), v.shape[1]), np.nan)
+    tested = np.concatenate([seen, other])
+    for j in np.flatnonzero(varying(v)):
+        target = v[:, j] if number[j] else ranks(v[:, j])
+        for m, name in enumerate(names):
+            guess = MODELS[name][int(number[j])](z[train], target[train], z[tested], rng)
+            parts = zip((seen, other), np.split(guess, [len(seen)]))
+            scores[:, m, j] = [(r2 if number[j] else accuracy)(target[part], told) for part, told in parts]
+    return Shift(names, scores[0], scores[1], kind)

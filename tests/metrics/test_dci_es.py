@@ -1,0 +1,82 @@
+"""DCI-ES: the area of known curves, probes by scikit-learn, Shapley values by all orderings, and edges."""
+
+import numpy as np
+import planted
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from karenina.metrics import dci_es
+from karenina.metrics._inputs import check
+from karenina.metrics.dci_es import Probes, _targets
+
+
+def curve(result, lowest="zero"):
+    """E of each factor, by the trapezoids of numpy."""
+    best = np.minimum.accumulate(np.minimum(result.curves, result.details["baseline"]), axis=0)
+    x = np.log(result.details["capacities"])
+    floor = best[-1]
+    area = np.trapezoid(best - floor, x, axis=0)
+    of = result.details["baseline"] - (0 if lowest == "zero" else floor)
+    return 1 - area / (0.5 * (x[-1] - x[0]) * of)
+
+
+@pytest.mark.parametrize("lowest", ["zero", "reached"])
+def test_explicitness_is_the_area_under_the_loss_capacity_curve(lowest):
+    factors = planted.uniform(500, 2)
+    codes = np.column_stack([factors[:, 0], factors[:, 1] + 0.3 * np.sin(9 * factors[:, 1])])
+    result = dci_es(codes, factors, lowest=lowest, orderings=2)
+    assert result.per_factor == pytest.approx(curve(result, lowest), abs=1e-9)
+    assert result.explicitness == pytest.approx(result.per_factor.mean())
+
+
+def test_probes_are_linear_regressions_on_features():
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(200, 3)), rng.normal(size=(200, 2))
+    probes = Probes.fit(z, [y[:, :1], y[:, 1:]], np.array([8, 16]), rng)
+    features = np.cos(z @ probes.frequency + probes.phase)
+    for weights, c in zip(probes.weights, (8, 16)):
+        expected = LinearRegression().fit(features[:, :c], y).predict(features[:, :c])
+        assert features[:, :c] @ weights[:-1] + weights[-1] == pytest.approx(expected, abs=1e-4)
+
+
+def test_shapley_values_add_up_to_what_the_codes_tell():
+    factors = planted.uniform(300, 2)
+    inputs = check(factors, factors)
+    rows = np.arange(300)
+    targets = _targets(inputs, rows, rows)
+    probes = Probes.fit(factors, [t.numbers for t in targets], np.array([8, 32]), np.random.default_rng(0))
+    chosen = np.array([1, 1])
+    importance = probes.shapley(factors, targets, chosen, inputs.live, 8, np.random.default_rng(1))
+    # From the codes of other rows, whose guess has twice the variance for an error, to almost none.
+    assert importance.sum(axis=0) == pytest.approx([2, 2], abs=0.2)
+    assert (importance[[0, 1], [1, 0]] < 0.02).all()
+    unknown = probes.shapley(factors, targets, np.array([-1, 1]), inputs.live, 2, np.random.default_rng(1))
+    assert (unknown[:, 0] == 0).all()
+
+
+def test_a_rotation_costs_disentanglement_and_no_ease_of_use():
+    factors = planted.uniform(900, 3) - 0.5
+    plain, turned = dci_es(factors, factors), dci_es(factors @ planted.rotation(3), factors)
+    assert plain.disentanglement > 0.95 > 0.85 > turned.disentanglement
+    assert plain.completeness > 0.95 > 0.85 > turned.completeness
+    assert turned.explicitness == pytest.approx(plain.explicitness, abs=0.05)
+    twice = dci_es(np.hstack([factors, factors]), factors)
+    assert (plain.size, twice.size) == (1.0, 0.5)
+
+
+def test_edges():
+    factors = planted.labels(120, (3, 4))
+    nothing = dci_es(np.zeros((120, 2)), factors)
+    assert (nothing.explicitness, nothing.disentanglement, nothing.completeness) == (0, 0, 0)
+    few = dci_es(factors[:40], factors[:40], orderings=1)
+    assert few.details["capacities"].tolist() == [16, 32]
+    same = [dci_es(factors, factors, seed=3, orderings=2).importance for _ in range(2)]
+    assert (same[0] == same[1]).all()
+    for wrong, message in (
+        ({"capacities": [16]}, "capacities must have two numbers"),
+        ({"capacities": [0, 4]}, "each of capacities must be an integer"),
+        ({"lowest": "none"}, "lowest must be one of zero, reached, got 'none'"),
+        ({"orderings": 0}, "orderings must be an integer"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dci_es(factors, factors, **wrong)

@@ -1,0 +1,48 @@
+"""MCC and affine R2 against scipy, scikit-learn and all matchings."""
+
+from itertools import permutations
+
+import numpy as np
+import planted
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import pearsonr, spearmanr
+from sklearn.linear_model import LinearRegression
+
+from karenina.metrics import mcc, r2_affine
+
+
+@given(st.integers(0, 10_000), st.sampled_from([("linear", pearsonr), ("rank", spearmanr)]))
+@settings(max_examples=20, deadline=None)
+def test_mcc_is_the_best_of_all_matchings(seed, how):
+    rng = np.random.default_rng(seed)
+    k, d = int(rng.integers(1, 4)), int(rng.integers(1, 5))
+    factors = rng.integers(5, size=(40, k)) + np.arange(40)[:, None] % 2
+    codes = factors @ rng.normal(size=(k, d)) + rng.normal(size=(40, d))
+    table = np.abs([[how[1](v, z)[0] for z in codes.T] for v in factors.T])
+    padded = np.hstack([table, np.zeros((k, k))])  # a factor may stay without a code
+    best = max(sum(padded[i, j] for i, j in enumerate(choice)) for choice in permutations(range(d + k), k)) / k
+    result = mcc(codes, factors, correlation=how[0])
+    assert result.matrix == pytest.approx(table, abs=1e-9)
+    assert result.value == pytest.approx(best, abs=1e-9)
+
+
+def test_r2_is_that_of_linear_regression():
+    rng = np.random.default_rng(0)
+    factors, more = planted.uniform(200, 3), planted.uniform(100, 3, seed=1)
+    mixing = rng.normal(size=(3, 4))
+    codes, other = (np.sin(2 * v @ mixing) for v in (factors, more))
+    expected = [LinearRegression().fit(codes, factors[:, j]).score(other, more[:, j]) for j in range(3)]
+    assert r2_affine(codes, factors, test=(other, more)).per_factor == pytest.approx(expected, abs=1e-9)
+
+
+def test_edges():
+    factors = planted.labels(200, (3, 4))
+    assert float(mcc(np.zeros((200, 2)), factors)) == float(r2_affine(np.zeros((200, 2)), factors)) == 0
+    one = mcc(factors[:, 1:], factors)
+    assert one.details["match"].tolist() == [-1, 0]
+    assert one.per_factor.tolist() == pytest.approx([0, 1])
+    assert float(r2_affine(1e-9 * factors, factors)) == pytest.approx(1)
+    with pytest.raises(ValueError, match="correlation must be one of linear, rank, got 'kernel'"):
+        mcc(factors, factors, correlation="kernel")

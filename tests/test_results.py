@@ -1,0 +1,52 @@
+"""The pages of docs/results say what their stored scores say."""
+
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "results" / "beyond.json"
+
+
+@pytest.fixture(scope="module")
+def made():
+    return runpy.run_path(str(ROOT / "benchmarks" / "beyond_page.py"))
+
+
+def test_the_page_beyond_is_made_of_its_results(made):
+    rows = json.loads(RESULTS.read_text())
+    assert made["page"](rows) == RESULTS.with_suffix(".md").read_text()
+    assert len({(row["data"], row["part"], row["strength"], row["seed"]) for row in rows}) == len(rows)
+
+
+def planted(part, values, strength="beta 4", data="blobs", **more):
+    about = {"part": part, "data": data, "strength": strength, "steps": 10}
+    scores = [{"mig compactness": v, "dci_boosted modularity": 2 * v} for v in values]
+    return [{**about, "seed": seed, "scores": one, **more} for seed, one in enumerate(scores)]
+
+
+def test_planted_scores_are_on_the_page(made):
+    rows = planted("beta_vae", [0.1, 0.2], "beta 1", mig_on_labels=[0.0, 0.9])
+    rows += planted("beta_vae", [0.2, 0.3], mig_on_labels=[0.8, 0.1])
+    rows += planted("ada_gvae", [0.7, 0.8]) + planted("supervised", [0.5, 0.6], mig_on_labels=[0, 0])
+    text = made["page"](rows)
+    assert "| blobs | MIG | Ada-GVAE | beta 4 | 0.750 | β-VAE | beta 4 | 0.250 | +0.500 |" in text
+    # Labels of seed 0 choose a model of strength 4, those of seed 1 one of strength 1: the first seed of each.
+    assert "| blobs | MIG | 0.550 | 0.150 | +0.400 |" in text
+    assert text.count("Not trained yet") == 2
+    assert "| yes |" in text
+
+
+def test_the_interval_is_welchs(made):
+    """By the formula, with the degrees of freedom of Satterthwaite."""
+    from scipy.stats import t
+
+    a, b = [0.1, 0.4, 0.3, 0.35], [0.2, 0.1, 0.15]
+    va, vb = np.var(a, ddof=1) / 4, np.var(b, ddof=1) / 3
+    freedom = (va + vb) ** 2 / (va**2 / 3 + vb**2 / 2)
+    half = t.ppf(0.975, freedom) * np.sqrt(va + vb)
+    middle = np.mean(a) - np.mean(b)
+    assert made["interval"](a, b) == pytest.approx((middle - half, middle + half))
