@@ -20,7 +20,7 @@ def test_chance_is_the_udr_of_rotated_codes():
     for latents in (2, 4):
         codes = rng.normal(size=(2000, latents))
         turned = [codes @ np.linalg.qr(rng.normal(size=(latents, latents)))[0] for _ in range(40)]
-        found = karenina.udr([codes, *turned], [np.ones(latents)] * 41, version="spearman").pairwise[0][1:]
+        found = karenina.udr([codes, *turned], [np.ones(latents)] * 41, similarity="spearman").pairwise[0][1:]
         assert np.mean(found) == pytest.approx(chance(latents), abs=0.06)
     assert chance(1) == 1
 

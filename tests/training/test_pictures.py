@@ -47,7 +47,7 @@ def test_a_latent_ranges_over_the_prior_of_its_method(runs, method, end, decoded
 def test_two_methods_side_by_side_move_each_over_its_own(runs, decoded):
     both = [runs["vae"], runs["infogan"]]
     codes = [np.zeros((1, 3), np.float32)] * 2
-    _traversals(both, codes, [{"a": 0, "b": 1, "sign": -1, "off": False}], ["A", "B"])
+    _traversals(both, codes, [{"a": 0, "b": 1, "sign": -1, "off": False}])
     (_, a), (_, b) = decoded
     assert a[:, 0].tolist() == pytest.approx(np.linspace(-2, 2, 7))
     assert b[:, 1].tolist() == pytest.approx(np.linspace(1, -1, 7))
