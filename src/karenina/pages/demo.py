@@ -12,7 +12,7 @@ from karenina.pages.contents import read_study
 from karenina.pages.page import write
 
 # Blobs are 16x16 images whose factors differ in how much they change the picture, so that VAEs separate them in 6,000
-# steps. There are 3,072 of them: 3,000 rows pick the same model as 10,000 and are scored in a third of the time.
+# steps. There are 3,072 of them: 3,000 rows pick the same model as 10,000 and are scored in half the time.
 PLAN = """
 name = "beta-VAE on blobs"
 data = "blobs"
