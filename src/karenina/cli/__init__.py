@@ -20,8 +20,9 @@ app.add_typer(study.study_app, name="study")
 for command in (train.train, score.score, rank.rank, report.report, report.show, report.compare, report.demo):
     app.command()(command)
 app.command()(audit.audit)
-for command in (fit.fit, fit.encode, fit.export):
-    app.command()(command)
+app.command()(fit.fit)
+app.command()(fit.encode)
+app.command()(fit.export)
 
 
 def _version(asked: bool) -> None:

@@ -100,8 +100,8 @@ def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
                 "name": names.get(int(latent), ""),
                 "animation": animation(frames),
                 "strip": picture(mosaic(frames[None, np.linspace(0, FRAMES - 1, _STRIP).round().astype(int)])),
-                "low": picture(mosaic(pool[ends[0]][None].astype(np.float32) / 255)),
-                "high": picture(mosaic(pool[ends[1]][None].astype(np.float32) / 255)),
+                "low": picture(mosaic(pool[ends[0]][None] / np.float32(255))),
+                "high": picture(mosaic(pool[ends[1]][None] / np.float32(255))),
                 "range": (float(low), float(high)),
             }
         )
