@@ -38,7 +38,7 @@ def test_no_module_prints_on_another_console():
                 assert not (node.module == "rich.console" and "Console" in names), path
                 assert not (node.module == "rich" and names & {"print", "get_console"}), path
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "TextColumn":
-                constant = "{" not in ast.literal_eval(node.args[0])
+                constant = isinstance(node.args[0], ast.Constant) and "{" not in node.args[0].value
                 assert constant or "markup" in {keyword.arg for keyword in node.keywords}, path
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Live":
                 assert "console" in {keyword.arg for keyword in node.keywords}, path

@@ -35,7 +35,7 @@ def test_a_value_that_is_not_there_is_named():
 
 def test_neutral_values_all_give_the_same_perfect_representation():
     pairs = [e.make(e.neutral, rows=50, seed=1) for e in EXPERIMENTS.values() if e.neutral is not None]
-    assert len(pairs) == 7
+    assert len(pairs) == 8
     for codes, factors in pairs:
         assert np.array_equal(codes, factors)
         assert np.array_equal(codes, pairs[0][0])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from karenina.audit import hyperparameters
+from karenina.audit._hyperparameters import numbers_of, summary
 from karenina.audit.experiments import EXPERIMENTS
 from karenina.audit.groups import settings
-from karenina.audit.hyperparameters import numbers_of, summary
 from karenina.metrics import mig, z_diff
 from karenina.metrics.registry import METRICS
 

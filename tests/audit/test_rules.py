@@ -17,7 +17,11 @@ def review():
     """All metrics but those with trees and dci_aligned, which takes as long as the others together."""
     experiments = ["noise", "mixing", "redundancy", "nonlinear", "measured", "scale", "dead", "outlier"]
     slow = ("dci_forest", "dci_boosted", "dci_aligned")
-    names = [name for name, metric in METRICS.items() if metric.family != "label-free" and name not in slow]
+    names = [
+        name
+        for name, metric in METRICS.items()
+        if not (metric.on_request or metric.family == "label-free" or name in slow)
+    ]
     return run(names, protocols=["ours", "quantile", "carbonneau"], experiments=experiments, seeds=1, rows=5000)
 
 
@@ -197,7 +201,9 @@ def test_planted_metrics_get_the_ticks_they_deserve():
         "data efficient": True,
         "scale invariant": True,
         "outlier": False,
+        "one outlier": False,
         "inactive codes": True,
+        "noise codes": True,
         "categorical": False,
         "correlated": True,
         "rotated": None,

@@ -111,7 +111,7 @@ def test_an_unknown_measure_is_one_clear_line(blobs):
     with pytest.raises(ValueError, match="zero_shot needs data with a gap"):
         parse(text % "zero_shot")
     assert parse(text % "regression").evaluation.also == ("regression",)
-    assert set(MORE) == {"regression", "zero_shot", "label_noise"}
+    assert set(MORE) == {"regression", "zero_shot", "label_noise", "shift", "reasoning"}
 
 
 def test_scores_made_before_there_was_a_choice_keep_their_name():

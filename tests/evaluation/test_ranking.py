@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import karenina
 from karenina.cli import app
 from karenina.evaluation.data import inputs
+from karenina.evaluation.generated import centrality, pipe
 from karenina.evaluation.ranking import CRITERIA, plot_pairs, rank
 from karenina.evaluation.scoring import evaluate
 from karenina.training.jacobian import decoder_jacobian
@@ -45,6 +46,10 @@ def expected(by, opened):
         return [karenina.selection.orthogonality(jacobian) for jacobian in jacobians]
     if by == "support":
         return [-float(karenina.selection.factorised_support(z[:, kept])) for z, kept in zip(codes, alive)]
+    if by == "centrality":
+        return centrality(opened, alive)
+    if by == "pipe":
+        return [pipe(run, z) for run, z in zip(opened, codes)]
     terms = [evaluate(run, metrics=(), rows=300).label_free for run in opened]
     column, sign = {
         "elbo": ("elbo", 1),
@@ -209,4 +214,5 @@ def test_tasks_go_into_the_table(runs):
     assert found.table["fairness"].intervened
     assert 0 < float(found.table["fairness"]) < 1
     one = karenina.score(found.codes, found.factors[:, :1], metrics="mig", tasks=True)
-    assert "needs two factors" in one.rows[-1].note
+    fairness = next(row for row in one.rows if row.metric == "fairness")
+    assert "needs two factors" in fairness.note

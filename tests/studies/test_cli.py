@@ -7,6 +7,7 @@ import shutil
 import socket
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -51,7 +52,11 @@ def test_a_plan_measures_scoring_as_the_study_would_score(smoke, monkeypatch):
     from karenina.studies.plan import estimate
 
     asked = {}
-    monkeypatch.setattr(evaluate, "evaluate", lambda run, data, **given: asked.update(given))
+    monkeypatch.setattr(
+        evaluate,
+        "evaluate",
+        lambda run, data, **given: asked.update(given) or SimpleNamespace(intervention_seconds=0.0),
+    )
     scoring = replace(smoke.evaluation, tasks=True, repeats=3, rows=77)
     estimate.estimate(replace(smoke, evaluation=scoring, methods=smoke.methods[:1]))
     assert asked == asdict(scoring)

@@ -161,7 +161,6 @@ Z, V = table(30)
     [
         (Z, V[:20], {}, r"codes has 30 rows .* and factors 20"),
         (Z * np.nan, V, {}, r"codes of shape \(30, 3\) has nan at row 0, column 0"),
-        (Z, V.astype(str), {}, "factors must be numbers"),
         (Z, V * 0, {}, "every factor is constant"),
         (Z[:2], V[:2], {}, "have 2 rows, at least 3"),
         (Z, V, {"models": ["svm"]}, "no model 'svm'; known: logistic, boosted"),

@@ -8,9 +8,9 @@
 '✓ 0.99 / 0.00'
 """
 
+from karenina.audit._hyperparameters import hyperparameters
 from karenina.audit._rules import Cell, characteristics, rules, table_1
 from karenina.audit.experiments import EXPERIMENTS, Experiment
-from karenina.audit.hyperparameters import hyperparameters
 from karenina.audit.pages import markdown, plot, write
 from karenina.audit.running import Audit, ScoreKey, read, run
 

@@ -35,8 +35,17 @@ def registered(what: str) -> list[str]:
         value = getattr(node, "value", None)
         if any(isinstance(t, ast.Name) and t.id == variable for t in targets) and isinstance(value, ast.Dict):
             names = [str(key.value) for key in value.keys if isinstance(key, ast.Constant)]
-            return [*names, *(_plugins.found(group) if group else ())]
+            more = _later_presets() if what == "presets" else _plugins.found(group)
+            return [*names, *more]
     return []
+
+
+def _later_presets() -> list[str]:
+    """The names that `later` adds to PRESETS."""
+    source = (Path(__file__).parents[1] / "studies/plan/later_presets.py").read_text(encoding="utf-8")
+    returned = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Return)]
+    tables = [value for value in returned if isinstance(value, ast.Dict)]
+    return [str(key.value) for table in tables for key in table.keys if isinstance(key, ast.Constant)]
 
 
 def completing(what: str) -> Any:

@@ -108,7 +108,7 @@ def audit(
 
 
 def _print_hyperparameters(metrics: list[str] | None, protocols: list[str], trees: bool) -> None:
-    from karenina.audit.hyperparameters import hyperparameters
+    from karenina.audit._hyperparameters import hyperparameters
 
     found = hyperparameters(metrics or None, protocols, trees=trees)
     for protocol, part in found.groupby("protocol", sort=False):

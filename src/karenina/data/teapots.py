@@ -127,7 +127,7 @@ def teapots(gap: str | None = None, reading: str = "script", part: str | None = 
     >>> images.shape, bool(in_gap(factors).all())
     ((4, 3, 64, 64), True)
     >>> len(teapots(part="test")), len(teapots(part="test", gap="exclude"))
-    (20000, 17956)
+    (20000, 17969)
     """
     if gap not in (None, "exclude", "only"):
         raise ValueError(f"gap is {gap!r}, expected None, 'exclude' or 'only'")

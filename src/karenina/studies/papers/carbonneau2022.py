@@ -33,8 +33,8 @@ def table_1(study: Study) -> PaperTable:
 def table_2(study: Study) -> PaperTable:
     """1 where a metric has the virtue, 0 where not, by the rules of `karenina audit`; none where it does not apply."""
     from karenina.audit import characteristics, hyperparameters
+    from karenina.audit._hyperparameters import summary
     from karenina.audit.groups import TREES
-    from karenina.audit.hyperparameters import summary
 
     lines = []
     for (protocol, metric, prop), cells in characteristics(study.audit).items():

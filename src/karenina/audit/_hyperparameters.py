@@ -88,7 +88,7 @@ def hyperparameters(
     Examples
     --------
     >>> table = hyperparameters(["mig"], rows=1000).set_index("parameter")
-    >>> bool(table.loc["binning.bins", "doubled"] < -0.02), table.loc["binning.neighbours", "halved"]
+    >>> bool(table.loc["binning.bins", "doubled"] < -0.02), float(table.loc["binning.neighbours", "halved"])
     (True, 0.0)
     """
     codes, factors = (part[:, :FACTORS] for part in EXPERIMENTS["noise"].make(NOISE, rows, seed))
