@@ -7,13 +7,13 @@ exist `per_factor`, `per_code` and `matrix`. `karenina.score` computes them. `ME
 from karenina.metrics._dci import DCI, Lasso, Trees, dci, dci_from_importance
 from karenina.metrics._dci_es import DCIES, dci_es
 from karenina.metrics._explicitness import explicitness
+from karenina.metrics._infomec import InfoMEC, infomec
 from karenina.metrics._irs import irs
 from karenina.metrics._result import Result
 from karenina.metrics._sap import sap
 from karenina.metrics.alignment import AlignedDCI, aligned_dci
 from karenina.metrics.files import read_codes
 from karenina.metrics.identifiability import mcc, r2_affine
-from karenina.metrics.infomec import InfoMEC, infomec
 from karenina.metrics.information import Binning, dcimig, jemmig, mig, mig_sup, modularity
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
 from karenina.metrics.label_free import (

@@ -15,13 +15,13 @@ from karenina._words import hint
 from karenina.metrics._dci import Lasso, Trees, dci
 from karenina.metrics._dci_es import dci_es
 from karenina.metrics._explicitness import explicitness
+from karenina.metrics._infomec import infomec
 from karenina.metrics._inputs import Inputs
 from karenina.metrics._irs import irs
 from karenina.metrics._result import Result
 from karenina.metrics._sap import sap
 from karenina.metrics.alignment import aligned_dci
 from karenina.metrics.identifiability import mcc, r2_affine
-from karenina.metrics.infomec import infomec
 from karenina.metrics.information import Binning, dcimig, jemmig, mig, mig_sup, modularity
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
 from karenina.metrics.label_free import (
