@@ -14,15 +14,29 @@ from karenina.pages.page import report
 from karenina.pages.verdict import chance, explained, why_not
 
 
+def pairs(latents, copies, rng):
+    """UDR of every two of some rotations of the same Gaussian codes, by `karenina.udr` itself."""
+    codes = np.linalg.qr(rng.normal(size=(400, latents)))[0] * 20
+    turned = [codes @ np.linalg.qr(rng.normal(size=(latents, latents)))[0] for _ in range(copies)]
+    return karenina.udr(turned, [np.ones(latents)] * copies, ["a"] * copies).pairwise
+
+
 def test_chance_is_the_udr_of_rotated_codes():
-    """By the definition of UDR itself, on Gaussian codes and random rotations of them."""
-    rng = np.random.default_rng(0)
     for latents in (2, 4):
-        codes = rng.normal(size=(2000, latents))
-        turned = [codes @ np.linalg.qr(rng.normal(size=(latents, latents)))[0] for _ in range(40)]
-        found = karenina.udr([codes, *turned], [np.ones(latents)] * 41, similarity="spearman").pairwise[0][1:]
-        assert np.mean(found) == pytest.approx(chance(latents), abs=0.06)
+        found = pairs(latents, 40, np.random.default_rng(0))[~np.eye(40, dtype=bool)]
+        assert np.mean(found < chance(latents)) == pytest.approx(0.95, abs=0.02)
     assert chance(1) == 1
+
+
+def test_chance_covers_the_best_of_a_study():
+    """Of studies in which every model is a random rotation, one in twenty at most has a best model above it."""
+    rng = np.random.default_rng(0)
+    above = 0
+    for _ in range(60):
+        best = max(np.nanmedian(pairs(4, 3, rng) + np.diag([np.nan] * 3), axis=1).max() for _ in range(4))
+        above += best > chance(4, partners=2, models=12)
+    assert above <= 6  # a share of .05 exceeds it with a probability of .03; the mean of rotations is exceeded always
+    assert chance(4, partners=2, models=12) < 0.65  # and perfect agreement is 1
 
 
 @pytest.fixture
@@ -39,6 +53,7 @@ def planted(monkeypatch):
             codes=lambda name: (np.zeros((50, 2)), np.ones(2)),
             paths={"a": "a"},
             kl_threshold=0.05,
+            intervals={},
         )
 
     return contents
@@ -54,12 +69,12 @@ def test_explained_is_the_share_of_the_variance_of_pixels(planted):
 
 def test_why_a_model_is_not_worth_picking(planted):
     good = planted(lambda images: images)
-    assert why_not(good, "a", 3, 0.9) == ""
-    assert "no latent is active" in why_not(good, "a", 0, 0.9)
-    assert "agree no more than chance: UDR 0.20" in why_not(good, "a", 3, 0.2)
-    assert why_not(good, "a", 1, 0.2) == ""  # rotations of one latent are itself
+    assert why_not(good, "a", 3, 0.9, 10) == ""
+    assert "no latent is active" in why_not(good, "a", 0, 0.9, 10)
+    assert "agree no more than chance: UDR 0.60" in why_not(good, "a", 3, 0.6, 10)
+    assert why_not(good, "a", 1, 0.2, 10) == ""  # rotations of one latent are itself
     blind = planted(lambda images: np.full_like(images, 0.5))
-    assert "no better than the mean image: they explain nothing" in why_not(blind, "a", 3, 0.9)
+    assert "no better than the mean image: they explain nothing" in why_not(blind, "a", 3, 0.9, 10)
 
 
 def test_the_page_says_that_none_is_worth_picking(study, page):
@@ -77,7 +92,7 @@ def test_the_first_that_is_worth_it_is_picked(study, tmp_path, monkeypatch):
     contents = read([study])
     order = contents.about["run"].iloc[np.argsort(-contents.score("udr_lasso"))].tolist()
     monkeypatch.setattr(verdict, "explained", lambda contents, run: 0.0 if run == order[0] else 1.0)
-    monkeypatch.setattr(verdict, "chance", lambda latents: 0.0)
+    monkeypatch.setattr(verdict, "chance", lambda *_: 0.0)
     choice = choices(contents)[0]
     assert choice.worth
     assert choice.best == order[1]

@@ -11,7 +11,7 @@ from karenina.numerics.medians import least_for_interval
 from karenina.numerics.resampling import spearman
 from karenina.pages.better import with_comparison
 from karenina.pages.contents import Contents
-from karenina.pages.verdict import chance, why_not
+from karenina.pages.verdict import chance, partners, rotated, why_not
 from karenina.studies.analyses.charts import plain_number as number
 
 # The scores against which a choice is checked, where the models have them: one of each family of the literature.
@@ -86,7 +86,7 @@ def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:
     def worth(i: int) -> bool:
         run = str(runs[i])
         if run not in reasons:
-            reasons[run] = why_not(contents, run, int(active[i]), float(values[i]))
+            reasons[run] = why_not(contents, run, int(active[i]), float(values[i]), len(order))
         return not reasons[run]
 
     chosen = next((int(i) for i in order[:MOST_TRIED] if worth(i)), None)
@@ -153,9 +153,9 @@ def _how_sure(
     contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], order: NDArray[np.int64], chosen: Pick
 ) -> str:
     runs = contents.about["run"].to_numpy()[rows]
-    partners = contents.intervals.get(chosen.run, (np.nan, np.nan, 0))[2]
+    compared_with = contents.intervals.get(chosen.run, (np.nan, np.nan, 0))[2]
     a2a = (contents.ranked_by or "").endswith("a2a")
-    compared = f"{partners} other {'model' if a2a else 'seed'}{'' if partners == 1 else 's'}"
+    compared = f"{compared_with} other {'model' if a2a else 'seed'}{'' if compared_with == 1 else 's'}"
     compared += "" if a2a else " of its setting"
     sentences = []
     if np.isfinite(chosen.low):
@@ -164,11 +164,12 @@ def _how_sure(
             f"Compared with {compared}, its UDR lies in [{chosen.low:.2f}, {chosen.high:.2f}] (95 %); "
             f"the intervals of {reach} of the other {len(order) - 1} models reach into it."
         )
-    elif partners:
+    elif compared_with:
         sentences.append(f"It was compared with {compared}; an interval that covers in 95 % needs {_LEAST}.")
     if chosen.informative > 1:
-        latents, level = chosen.informative, chance(chosen.informative)
-        sentences.append(f"Random rotations of {latents} latents would have a UDR of {level:.2f} on average.")
+        limit = chance(chosen.informative, partners(contents, chosen.run), len(order))
+        words = rotated(chosen.informative, len(order))
+        sentences.append(f"{words[0].upper()}{words[1:]} {limit:.2f} (95 %).")
     near = near_threshold((contents.codes(str(run))[1] for run in runs), contents.kl_threshold)
     sentences += [f"{near}."] if near else []
     share = _explained(values[order], contents.about["setting"].to_numpy()[rows][order])
