@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from karenina._figures import Figure
 from karenina.pages.contents import Contents, Inputs
 from karenina.pages.model import inputs_of, normalised_information, picture, traverse_prior
-from karenina.studies.analyses.charts import FONT, Chart, Heat, Panel, Series
+from karenina.studies.analyses.charts import FONT, Chart, Heat, Panel, Series, plain_number
 from karenina.training.pictures import mosaic, prior_span
 
 EACH = 3  # models at each end
@@ -42,21 +42,22 @@ def best_and_worst(contents: Contents, data: str, names: list[str]) -> Iterator[
     several = contents.about["data"].nunique() > 1
     tag = f"_{re.sub(r'[^A-Za-z0-9]+', '_', data).strip('_')[:40]}" if several else ""
     where = f" on {data}" if several else ""
-    for which, chosen in (("best", best), ("worst", worst)):
+    by = "UDR" if contents.ranked_by else ranking(contents)
+    both = (("best", f"Highest {by}{where}", best), ("worst", f"Lowest {by}{where}", worst))
+    for which, title, chosen in both:
         if chosen:
             figure, pictures, text = _traversals(contents, chosen)
-            title = f"The {which}{where}"
             yield "traversals", Drawn(f"traversals_{which}{tag}", title, text, figure=figure, pictures=pictures)
-    for which, chosen in (("best", best), ("worst", worst)):
+    for which, title, chosen in both:
         if len(chosen) > 1:
             chart, text = _similarities(contents, chosen)
-            yield "alike", Drawn(f"similarity_{which}{tag}", f"The {which}{where}", text, chart)
+            yield "alike", Drawn(f"similarity_{which}{tag}", title, text, chart)
     inputs = inputs_of(contents, data)
     if inputs is not None and inputs.names:
         shown = [name for name in (best[0], *worst[-1:]) if _active(contents, name).any()]
         if shown:
             chart, text = _hintons(contents, shown, inputs)
-            yield "importance", Drawn(f"importance{tag}", f"Best and worst{where}", text, chart)
+            yield "importance", Drawn(f"importance{tag}", f"Highest and lowest {by}{where}", text, chart)
         if _active(contents, best[0]).any():
             chart, text = _factors(contents, best[0], inputs)
             yield "importance", Drawn(f"factors{tag}", f"Factors against latents{where}", text, chart)
@@ -65,15 +66,20 @@ def best_and_worst(contents: Contents, data: str, names: list[str]) -> Iterator[
 
 def ends(contents: Contents, names: list[str]) -> tuple[list[str], list[str]]:
     """The best and the worst models by UDR, or by the first supervised score; the worst last. No model is in both."""
-    from karenina.pages.choice import check_scores
-
-    by = contents.ranked_by or next(iter(check_scores(contents)), None)
+    by = ranking(contents)
     if by is None or len(names) < 2:
         return [], []
     place = dict(zip(contents.about["run"], contents.score(by)))
     known = sorted((name for name in names if np.isfinite(place[name])), key=lambda name: -place[name])
     each = min(EACH, len(known) // 2)
     return known[:each], known[len(known) - each :] if each else []
+
+
+def ranking(contents: Contents) -> str | None:
+    """The score by which models are ordered."""
+    from karenina.pages.choice import check_scores
+
+    return contents.ranked_by or next(iter(check_scores(contents)), None)
 
 
 def _label(contents: Contents, name: str) -> str:
@@ -176,13 +182,18 @@ def _hintons(contents: Contents, names: list[str], inputs: Inputs) -> tuple[Char
         matrix[:, active] = np.nan_to_num(found.matrix)
         off = tuple(int(i) for i in np.flatnonzero(~active))
         limits = (0.0, float(np.nanmax(matrix, initial=1e-9)))
-        rows, columns = tuple(inputs.names), tuple(map(str, order))
+        quality = map(plain_number, found.per_factor_informativeness)
+        rows, columns = tuple(f"{name}, {value}" for name, value in zip(inputs.names, quality)), tuple(map(str, order))
         title = _label(contents, name)
         panels.append(Heat(title, rows, columns, matrix, None, None, limits, "", "latent", off, squares=True))
         parts = (found.disentanglement, found.completeness, found.informativeness)
         texts.append(f"{contents.about.loc[name, 'label']}: {', '.join(f'{value:.2f}' for value in parts)}")
     text = f"Disentanglement, completeness and informativeness of the active latents. {'; '.join(texts)}."
-    return Chart("heat", tuple(panels), "importance", "The area of a square is the importance; grey: inactive."), text
+    note = (
+        "The area of a square is a latent's share of the importance for a factor. Shares add up to 1 also where a factor "
+        "is hardly predicted: how well it is, at most 1, is beside its name. Grey: inactive."
+    )
+    return Chart("heat", tuple(panels), "importance", note), text
 
 
 def _factors(contents: Contents, name: str, inputs: Inputs) -> tuple[Chart, str]:

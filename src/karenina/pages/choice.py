@@ -104,10 +104,12 @@ def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:
     latents = f"{pick.informative} of its {best['latents']} latents {'is' if pick.informative == 1 else 'are'} active"
     place = f"the highest of {len(order)} models"
     if pick.rank > 1:
-        why = reasons[str(runs[order[0]])]
-        place = f"number {pick.rank} of {len(order)} models (the first is not worth picking: {why})"
+        place = f"number {pick.rank} of {len(order)} models, the first that is worth picking"
     headline = f"Pick {pick.label}: UDR {pick.score:.2f}, {place}; {latents}."
     sure = _how_sure(contents, rows, values, order, pick)
+    if pick.rank > 1:
+        first = contents.about.iloc[rows[order[0]]]
+        sure = f"{first['label']} is not worth picking: {reasons[str(first['run'])]}. {sure}"
     return Choice(data, len(rows), headline, str(best["run"]), picks, checks, sure, agree)
 
 

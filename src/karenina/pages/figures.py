@@ -100,7 +100,7 @@ def _best_and_worst(contents: Contents, folder: Path, say: Callable[[str], None]
             parts[kind].append(keep(figure, folder, drawn.name, drawn.title, drawn.caption, drawn.pictures))
     headings = {
         "traversals": (
-            "Traversals of the best and the worst",
+            "Traversals at both ends of the ranking",
             "One row per latent, the largest KL first; inactive ones are faded.",
         ),
         "alike": (

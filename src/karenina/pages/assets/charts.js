@@ -28,6 +28,19 @@ function ticks(low, high, count) {
 }
 
 const cut = (text, most) => (text.length <= most ? text : `…${text.slice(1 - most)}`);
+// A label in one line, or in two when it has more letters than fit: broken before the mark that is nearest to its middle.
+function broken(text, most) {
+  if (text.length <= most) return [text];
+  const places = range(text.length).filter((i) => i && " _".includes(text[i])), middle = text.length / 2;
+  const at = places.reduce((best, i) => (Math.abs(i - middle) < Math.abs(best - middle) ? i : best), places[0]);
+  return at ? [text.slice(0, at), text.slice(at).trim()].map((part) => cut(part, most)) : [cut(text, most)];
+}
+const lettersOf = (names, most) => Math.max(1, ...names.flatMap((text) => broken(text, most).map((part) => part.length)));
+function labelled(attributes, text, most) {
+  const lines = broken(text, most), node = draw("text", attributes), { x = 0 } = attributes;
+  lines.forEach((part, i) => node.append(draw("tspan", { x, dy: i ? 12 : lines.length > 1 ? -6 : null }, part)));
+  return node;
+}
 const colourOf = (i) => (i === null || i === undefined ? "var(--ink)" : `var(--c${i % 8})`);
 
 // The one tip of the page.
@@ -174,13 +187,14 @@ function drawAxes(panel, W, kind) {
   if (!(x1 > x0)) [x0, x1] = [x0 - 0.5, x0 + 0.5];
   if (!named) [x0, x1] = [x0 - 0.03 * (x1 - x0), x1 + 0.03 * (x1 - x0)];
   const title = panel.title ? 22 : 6;
-  const left = panel.bare ? 24 : 12 + (panel.y_label ? 18 : 0) + LETTER * Math.max(...yt.found.map((v) => yText(v).length), 1), right = 10;
-  const room = (W - left - right) / (named ? named.length : 1);
-  const longest = named ? Math.max(...named.map((text) => text.length)) : 0;
-  const turned = named && longest * LETTER > room - 4, letters = turned ? Math.min(longest, 22) : longest;
-  const under = panel.bare ? 6 : 20 + (turned ? letters * LETTER * 0.5 : 0);
-  const bottom = under + (panel.x_label ? 18 : 4);
-  const height = H + (turned ? letters * 3 : 0);
+  const axis = panel.bare ? 24 : 12 + (panel.y_label ? 18 : 0) + LETTER * Math.max(...yt.found.map((v) => yText(v).length), 1), right = 10;
+  const longest = named ? Math.max(...named.map((text) => text.length)) : 0, letters = named && (W - axis - right) / named.length < 30 ? NAME : 21;
+  const turned = named && longest * LETTER > (W - axis - right) / named.length - 4;
+  // Names at 60 degrees: the first must not begin left of the chart.
+  const left = turned ? Math.max(axis, lettersOf(named.slice(0, 1), letters) * LETTER * 0.5 - (W - axis) / named.length / 2 + 14) : axis;
+  const room = (W - left - right) / (named ? named.length : 1), slanted = turned ? lettersOf(named, letters) * LETTER * 0.87 - 4 : 0;
+  const bottom = (panel.bare ? 6 : 20 + slanted) + (panel.x_label ? 18 : 4);
+  const height = H + slanted;
   const svg = boxed(W, height, HELP, panel.title || panel.y_label);
   const px = (v) => left + ((v - x0) / (x1 - x0)) * (W - left - right), py = (v) => height - bottom - ((bend(v) - b0) / (b1 - b0)) * (height - title - bottom);
   if (panel.title) svg.append(draw("text", { class: "title", x: left, y: 14 }, cut(panel.title, Math.floor((W - left) / LETTER))));
@@ -191,8 +205,8 @@ function drawAxes(panel, W, kind) {
     }
     if (named) {
       named.forEach((text, i) => {
-        const turn = turned ? { transform: `translate(${px(i) + 4} ${height - bottom + 15}) rotate(-30)`, "text-anchor": "end" } : { x: px(i), y: height - bottom + 16, "text-anchor": "middle" };
-        svg.append(draw("text", turn, turned ? cut(text, 22) : text));
+        const turn = turned ? { transform: `translate(${px(i) + 4} ${height - bottom + 8}) rotate(-60)`, "text-anchor": "end" } : { x: px(i), y: height - bottom + 16, "text-anchor": "middle" };
+        svg.append(labelled(turn, text, turned ? letters : text.length));
       });
     } else {
       const xt = ticks(x0, x1, Math.max(2, Math.floor((W - left) / 80)));
@@ -272,7 +286,7 @@ function tipOf(panel, s, i, kind) {
 }
 
 // Heat maps and Hinton diagrams.
-const labelWidth = (names, most = NAME) => Math.min(most, Math.max(...names.map((text) => text.length), 1)) * LETTER;
+const labelWidth = (names, most = NAME) => lettersOf(names, most) * LETTER;
 const heatWidth = (panel) => labelWidth(panel.rows) + 34 * panel.columns.length + 90;
 
 function drawHeat(panel, room, value) {
@@ -280,18 +294,21 @@ function drawHeat(panel, room, value) {
   const { rows, columns } = panel, off = new Set(panel.off || []), squares = panel.squares;
   const lowest = panel.limits[0], highest = panel.limits[1], reach = Math.max(highest, -lowest) || 1;
   const title = panel.title ? 24 : 6, left = labelWidth(rows, name) + (panel.row_label ? 26 : 10), barRoom = squares ? 10 : 62;
-  const W = Math.max(room, left + 17 * columns.length + barRoom); // a box that is too narrow scrolls
-  const cell = clamp((W - left - barRoom) / columns.length, 9, 46), tall = squares ? Math.min(cell, 30) : clamp(cell, 20, 28);
+  // No wider than its cells and words, so that print does not shrink it; a box that is too narrow scrolls.
+  const words = LETTER * Math.max(...[panel.title, panel.column_label].map((text) => (text || "").length));
+  const W = Math.max(Math.min(room, Math.max(left + 46 * columns.length + barRoom, words + 8)), left + 17 * columns.length + barRoom);
+  const cell = clamp((W - left - barRoom) / columns.length, 9, 46), least = rows.some((text) => broken(text, name).length > 1) ? 26 : 20;
+  const tall = squares ? Math.min(cell, 30) : clamp(cell, least, 28);
   const wide = squares ? tall : cell;
   const longest = Math.max(...columns.map((text) => text.length), 1);
-  const turned = longest * LETTER > wide - 4, head = turned ? Math.min(longest, name) * LETTER * 0.87 + 14 : 20;
+  const turned = longest * LETTER > wide - 4, head = turned ? lettersOf(columns, name) * LETTER * 0.87 + 14 : 20;
   const bottom = title + tall * rows.length, H = bottom + head + (panel.column_label ? 20 : 4);
   const svg = boxed(W, H, HELP, panel.title || value);
   if (W > room) svg.classList.add("wide");
   if (panel.title) svg.append(draw("text", { class: "title", x: 4, y: 14 }, cut(panel.title, Math.floor(W / LETTER))));
   const targets = [], digits = reach < 0.1 ? 3 : 2;
   rows.forEach((row, i) => {
-    svg.append(draw("text", { x: left - 6, y: title + tall * (i + 0.5) + 4, "text-anchor": "end" }, cut(row, name)));
+    svg.append(labelled({ x: left - 6, y: title + tall * (i + 0.5) + 4, "text-anchor": "end" }, row, name));
     columns.forEach((column, j) => {
       const v = off.has(j) ? null : panel.values[i][j], x = left + wide * j, y = title + tall * i;
       const part = v === null ? 0 : clamp(Math.abs(v) / reach, 0, 1);
@@ -311,9 +328,12 @@ function drawHeat(panel, room, value) {
   columns.forEach((column, j) => {
     const x = left + wide * (j + 0.5);
     const turn = turned ? { transform: `translate(${x + 4} ${bottom + 8}) rotate(-60)`, "text-anchor": "end" } : { x, y: bottom + 15, "text-anchor": "middle" };
-    svg.append(draw("text", { ...turn, class: off.has(j) ? "off" : null }, cut(column, name)));
+    svg.append(labelled({ ...turn, class: off.has(j) ? "off" : null }, column, name));
   });
-  if (panel.column_label) svg.append(draw("text", { x: left + (wide * columns.length) / 2, y: H - 4, "text-anchor": "middle" }, cut(panel.column_label, Math.floor(W / LETTER))));
+  if (panel.column_label) {
+    const text = cut(panel.column_label, Math.floor(W / LETTER)), x = Math.max(left + (wide * columns.length) / 2, (text.length * LETTER) / 2);
+    svg.append(draw("text", { x, y: H - 4, "text-anchor": "middle" }, text));
+  }
   if (panel.row_label) svg.append(draw("text", { transform: `translate(12 ${(title + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(panel.row_label, Math.max(6, Math.floor((bottom - title) / LETTER)))));
   if (!squares) colourBar(svg, left + wide * columns.length + 14, title, Math.max(60, tall * rows.length), lowest, highest, digits);
   pointable(svg, targets, columns.length);
