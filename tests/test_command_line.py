@@ -92,6 +92,7 @@ def test_completion_is_on():
         (["score", "x", "--size", "8"], "--size is about data of your own: give it by --data, too"),
         (["rank", "x", "--by", "udrr"], "did you mean udr?"),
         (["rank", "."], ". holds no runs"),
+        (["study", "run", "duan2020", "--scale", "smoke", "--precision", "bf61"], "did you mean bf16?"),
         (["study", "run", "duan202"], "did you mean duan2020?"),
         (["study", "plan", "duan2020", "--scale", "smoky"], "did you mean smoke?"),
         (["data", "list", "--data-dir", "/no/such/folder"], "'/no/such/folder' does not exist"),

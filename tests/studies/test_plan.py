@@ -195,3 +195,16 @@ def test_versions_of_udr_have_one_name_and_the_old_ones_are_understood():
         assert parse(text.format(given)).selection.udr == names
     assert parse(text.format(["udr", "udr_a2a"])).selection.udr == ("udr_lasso", "udr_lasso_a2a")
     assert parse(parse(text.format(["spearman"])).to_toml()).selection.udr == ("udr_spearman",)
+
+
+def test_precision_is_part_of_a_model_and_float32_keeps_its_name():
+    plan = parse(TEXT)
+    bf16 = parse("precision = 'bf16'\n" + TEXT)
+    assert bf16 == plan.with_precision("bf16") == parse(bf16.to_toml())
+    assert bf16.points[0].arguments["precision"] == "bf16"
+    assert bf16.points[0].hash != plan.points[0].hash == plan.with_precision("float32").points[0].hash
+    assert Point.from_json(bf16.points[0].to_json()) == bf16.points[0]
+    with pytest.raises(ValueError, match="line 1: no precision 'bf61'.*bf16"):
+        parse("precision = 'bf61'\n" + TEXT)
+    with pytest.raises(ValueError, match="no precision 'bf61'; did you mean bf16"):
+        plan.with_precision("bf61")

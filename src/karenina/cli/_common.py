@@ -41,6 +41,9 @@ FactorsCsv = Annotated[
     typer.Option("--factors-csv", metavar="FILE", help="Labels: file names, then one factor in each column."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+Precision = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Of matrix products: float32 (default), tf32 or bf16.")
+]
 Device = Annotated[
     str | None,
     typer.Option(

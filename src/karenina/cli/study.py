@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from karenina.cli import clustering
-from karenina.cli._common import DataDir, Device, Json, console, next_steps, print_json, use_device
+from karenina.cli._common import DataDir, Device, Json, Precision, console, next_steps, print_json, use_device
 from karenina.cli._help import App, completing
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ def run(
         typer.Option(metavar="ADDRESS", help="Run on Ray: local, auto, HOST:PORT or ray://HOST:PORT (extra `ray`)."),
     ] = None,
     device: Device = None,
+    precision: Precision = None,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
@@ -148,12 +149,16 @@ def run(
     if (agents := clustering.find(what, scale, seeds)) is not None:
         if shard is not None or ray is not None:
             raise ValueError("the clustering study runs on one machine: no --shard and no --ray")
+        if precision is not None:
+            raise ValueError("the clustering study computes in float32: leave out --precision")
         clustering.run(agents, out or clustering.default_out(what, scale), workers, as_json=as_json)
         return
     from karenina.studies.execution.folder import Folder
     from karenina.studies.execution.runner import run as run_study
 
     found, part = _find(what, scale, seeds, data_dir), _shard(shard)
+    if precision is not None:
+        found = found.with_precision(precision)
     if out is None:
         out = Path(what) if Path(what).is_dir() else Path(Path(what).stem if scale is None else f"{what}-{scale}")
     use_device(device)

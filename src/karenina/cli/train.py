@@ -13,6 +13,7 @@ from karenina.cli._common import (
     FactorsCsv,
     Grey,
     Json,
+    Precision,
     Size,
     bar,
     next_steps,
@@ -42,9 +43,7 @@ def train(
         ),
     ] = None,
     device: Device = None,
-    precision: Annotated[
-        str, typer.Option(metavar="NAME", help="Of matrix products: float32, tf32 or bf16.")
-    ] = "float32",
+    precision: Precision = None,
     compile: Annotated[bool, typer.Option("--compile", help="Fuse layers with torch.compile.")] = False,
     size: Size = None,
     grey: Grey = False,
@@ -54,7 +53,7 @@ def train(
 ) -> None:
     """Train one model, or with --seeds a population of them."""
     given = _settings(settings or [], several=seeds is not None)
-    given = {"steps": steps, "precision": precision, "device": device or "auto", **given}
+    given = {"steps": steps, "precision": precision or "float32", "device": device or "auto", **given}
     word = str(with_options(data, size, grey, factors_csv))
     if seeds is not None:
         if seed or compile:

@@ -134,12 +134,13 @@ function folded(summary, table) {
 }
 
 function scoreTable(i) {
-  const table = make("table", {}, make("tr", {}, ...["score", "value", "place from the top", "needs labels"].map((text, c) => make("th", { text, scope: "col", class: c ? null : "left" }))));
+  const several = DATA.models.data.filter((data) => data === DATA.models.data[i]).length > 1; // one model has no place
+  const table = make("table", {}, make("tr", {}, ...["score", "value", ...(several ? ["place from the top"] : []), "needs labels"].map((text, c) => make("th", { text, scope: "col", class: c ? null : "left" }))));
   for (const score of DATA.scores) {
     const value = score.values[i];
     if (value === null) continue;
     const better = score.values.filter((v, j) => v !== null && v > value && DATA.models.data[j] === DATA.models.data[i]).length;
-    table.append(make("tr", {}, make("td", { text: score.name, class: "left" }), make("td", { text: number(value, 3) }), make("td", { text: better + 1 }), make("td", { text: score.supervised ? "yes" : "no" })));
+    table.append(make("tr", {}, make("td", { text: score.name, class: "left" }), make("td", { text: number(value, 3) }), ...(several ? [make("td", { text: better + 1 })] : []), make("td", { text: score.supervised ? "yes" : "no" })));
   }
   const box = folded("Scores", table);
   box.open = DATA.models.run.length === 1;

@@ -244,6 +244,7 @@ _PLAN: dict[str, Reader] = {
     "reconstruction_weight": _number("auto"),
     "init": _text,
     "trace": _flag,
+    "precision": _text,
     "checkpoint_seconds": _number(),
     "population": _population,
     "evaluation": lambda source, values, *keys: Scoring(**_fields(source, values, _SCORING, *keys)),
@@ -282,6 +283,7 @@ def _check_names(source: Source, plan: Plan) -> None:
     from karenina.evaluation.more import MORE, has_gap
     from karenina.metrics import registry
     from karenina.models.initialisation import INITS
+    from karenina.training.config import PRECISIONS
     from karenina.models.networks import NETWORKS
     from karenina.models.objectives import DECODERS
     from karenina.training.methods import SUPERVISION, defaults, names
@@ -299,6 +301,7 @@ def _check_names(source: Source, plan: Plan) -> None:
         _one_of(source, "network", network, ("auto", *NETWORKS), "network")
     _one_of(source, "decoder", plan.decoder, DECODERS, "decoder")
     _one_of(source, "init", plan.init, ("auto", *INITS), "init")
+    _one_of(source, "precision", plan.precision, PRECISIONS, "precision")
     for metric in plan.evaluation.metrics or ():
         _one_of(source, "metric", metric, registry.names(), "evaluation", "metrics")
     for measure in plan.evaluation.also:

@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import Any
 
 from karenina._active import ACTIVE_KL
+from karenina._words import hint
 from karenina.evaluation.udr_versions import UDR_VERSIONS
 
 # Counts the releases in which a score of the same codes changed (CHANGELOG): older scores of a study are made anew.
@@ -49,6 +50,7 @@ class Point:
     init: str
     trace: bool
     parameter: str = field(default="", compare=False)
+    precision: str = "float32"
 
     @cached_property
     def hash(self) -> str:
@@ -62,8 +64,9 @@ class Point:
 
     def _identity(self) -> dict[str, Any]:
         values = {f.name: canonical(getattr(self, f.name)) for f in fields(self) if f.compare}
-        if self.init == "torch":  # as all models did before there was a choice
-            del values["init"]
+        for name, before in (("init", "torch"), ("precision", "float32")):  # as all models were before there was a choice
+            if values[name] == before:
+                del values[name]
         return {**values, "parameters": {name: canonical(value) for name, value in self.parameters}}
 
     @property
@@ -159,6 +162,7 @@ class Plan:
     reconstruction_weight: float | str = "auto"
     init: str = "auto"
     trace: bool = False
+    precision: str = "float32"
     checkpoint_seconds: float = 60.0
     population: int | str = "auto"
     evaluation: Scoring = Scoring()
@@ -170,7 +174,7 @@ class Plan:
         shared = (self.batch, self.learning_rate, self.decoder, self.reconstruction_weight, self.init)
         grid = itertools.product(self.seeds, self.data, self.methods, self.latents, self.network, self.steps)
         return tuple(
-            Point(data, method, chosen, seed, latents, network, steps, *shared, self.trace, name)
+            Point(data, method, chosen, seed, latents, network, steps, *shared, self.trace, name, self.precision)
             for seed, data, (method, parameters), latents, network, steps in grid
             for name, chosen in _sweep(parameters)
         )
@@ -186,6 +190,13 @@ class Plan:
 
     def with_seeds(self, seeds: int) -> "Plan":
         return replace(self, seeds=tuple(range(seeds)))
+
+    def with_precision(self, precision: str) -> "Plan":
+        from karenina.training.config import PRECISIONS
+
+        if precision not in PRECISIONS:
+            raise ValueError(f"no precision {precision!r}; {hint(precision, PRECISIONS)}")
+        return replace(self, precision=precision)
 
 
 def shown(parameters: Mapping[str, Any]) -> str:
