@@ -34,9 +34,11 @@ def _make_study(out, data="blobs", seeds=2, leave=0):
     plan = parse(PLAN.format(data=data, seeds=seeds))
     folder = Folder(out)
     folder.adopt(plan)
-    for point in plan.points[: len(plan.points) - leave]:
-        found = execute(str(out), point, plan.evaluation, 60.0)
-        assert found.status == "done", found.reason
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("karenina.training.loop.TRACE_IMAGES", 20)  # the dynamics score of 200 takes seconds
+        for point in plan.points[: len(plan.points) - leave]:
+            found = execute(str(out), point, plan.evaluation, 60.0)
+            assert found.status == "done", found.reason
     if not leave:
         compare_models(folder, plan)
         write_results(folder, plan)
@@ -57,7 +59,15 @@ def study(tmp_path_factory):
 def page(study):
     from karenina.pages.page import report
 
-    return report(study, study.parent / "page")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("karenina.pages.better.RESAMPLES", 20)
+        return report(study, study.parent / "page")
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    """Each page compares two models on resampled rows; test_better.py tests the numbers, with all resamples."""
+    monkeypatch.setattr("karenina.pages.better.RESAMPLES", 20)
 
 
 @pytest.fixture(scope="session")
