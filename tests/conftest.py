@@ -39,3 +39,38 @@ def command():
         return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     return run
+
+
+class InThisProcess:
+    """What a study's pool of workers does, without the processes, each of which imports torch."""
+
+    def __init__(self, folder, plan, *others):
+        self.folder, self.plan = folder, plan
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def run(self, tasks, tick):
+        from karenina.studies.execution.worker import execute, execute_together
+
+        for task in tasks:
+            points = task if isinstance(task, tuple) else (task,)
+            if isinstance(task, tuple):
+                yield execute_together(str(self.folder.path), points, 60)
+            for point in points:
+                yield execute(str(self.folder.path), point, self.plan.evaluation, 60)
+
+
+@pytest.fixture(scope="session")
+def no_workers():
+    """A context in which studies run in this process. Tests of the pool itself do not use it."""
+    return lambda: mock.patch("karenina.studies.execution.runner._pool", InThisProcess)
+
+
+@pytest.fixture
+def in_this_process(no_workers):
+    with no_workers():
+        yield

@@ -1,9 +1,8 @@
 import pytest
 
-from karenina.studies.execution import runner
 from karenina.studies.execution.folder import Folder
 from karenina.studies.execution.runner import run
-from karenina.studies.execution.worker import execute, execute_together
+from karenina.studies.execution.worker import execute
 from karenina.studies.plan.parsing import parse
 
 SMOKE = """
@@ -26,32 +25,6 @@ udr = ["udr_spearman", "udr_spearman_a2a"]
 spearman_rows = 200
 kl_threshold = 0.0001
 """
-
-
-class InThisProcess:
-    """What a pool of workers does, without the processes, which take seconds to import torch."""
-
-    def __init__(self, folder, plan, *others):
-        self.folder, self.plan = folder, plan
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-    def run(self, tasks, tick):
-        for task in tasks:
-            points = task if isinstance(task, tuple) else (task,)
-            if isinstance(task, tuple):
-                yield execute_together(str(self.folder.path), points, 60)
-            for point in points:
-                yield execute(str(self.folder.path), point, self.plan.evaluation, 60)
-
-
-@pytest.fixture
-def in_this_process(monkeypatch):
-    monkeypatch.setattr(runner, "_pool", InThisProcess)
 
 
 @pytest.fixture(scope="session")
