@@ -1,5 +1,3 @@
-import shutil
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -79,28 +77,3 @@ def unlabelled(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "own.npz"
     np.savez(path, images=images)
     return path
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    selenium = pytest.importorskip("selenium", reason="selenium is not installed")
-    paths = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if None in paths:
-        pytest.skip("there is no chromium with its chromedriver")
-    from selenium.webdriver import Chrome, ChromeOptions
-    from selenium.webdriver.chrome.service import Service
-
-    assert selenium
-    options = ChromeOptions()
-    options.binary_location = paths[0]
-    flags = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
-    for flag in [*flags.split(), "disable-component-update", "disable-sync", "window-size=1280,900"]:
-        options.add_argument(f"--{flag}")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        driver = Chrome(options=options, service=Service(paths[1]))
-    driver.set_script_timeout(20)
-    yield driver
-    driver.quit()
