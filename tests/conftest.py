@@ -1,6 +1,7 @@
 import contextlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -39,3 +40,63 @@ def command():
         return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     return run
+
+
+class InThisProcess:
+    """What a study's pool of workers does, without the processes, each of which imports torch."""
+
+    def __init__(self, folder, plan, *others):
+        self.folder, self.plan = folder, plan
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def run(self, tasks, tick):
+        from karenina.studies.execution.worker import execute, execute_together
+
+        for task in tasks:
+            points = task if isinstance(task, tuple) else (task,)
+            if isinstance(task, tuple):
+                yield execute_together(str(self.folder.path), points, 60)
+            for point in points:
+                yield execute(str(self.folder.path), point, self.plan.evaluation, 60)
+
+
+@pytest.fixture(scope="session")
+def no_workers():
+    """A context in which studies run in this process. Tests of the pool itself do not use it."""
+    return lambda: mock.patch("karenina.studies.execution.runner._pool", InThisProcess)
+
+
+@pytest.fixture
+def in_this_process(no_workers):
+    with no_workers():
+        yield
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    selenium = pytest.importorskip("selenium", reason="selenium is not installed")
+    paths = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if None in paths:
+        pytest.skip("there is no chromium with its chromedriver")
+    from selenium.webdriver import Chrome, ChromeOptions
+    from selenium.webdriver.chrome.service import Service
+
+    assert selenium
+    options = ChromeOptions()
+    options.binary_location = paths[0]
+    flags = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
+    for flag in [*flags.split(), "disable-component-update", "disable-sync", "window-size=1280,900"]:
+        options.add_argument(f"--{flag}")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        driver = Chrome(options=options, service=Service(paths[1]))
+    driver.set_script_timeout(20)
+    yield driver
+    driver.quit()

@@ -92,7 +92,7 @@ def test_damaged_data_of_ones_own_is_one_line_and_leaves_nothing(words, tmp_path
         assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_run_is_scored_on_the_data_it_was_trained_on(tmp_path):
+def test_a_run_is_scored_on_the_data_it_was_trained_on(tmp_path, command):
     rng = np.random.default_rng(0)
     own, other = tmp_path / "mine.npz", tmp_path / "other" / "mine.npz"
     other.parent.mkdir()
@@ -101,7 +101,7 @@ def test_a_run_is_scored_on_the_data_it_was_trained_on(tmp_path):
         np.savez(file, images=images, factors=rng.integers(3, size=(300, 2)))
     trained = tmp_path / "run"
     settings = ("--set", "network=linear", "--set", "latents=2", "--steps", 1, "--out", trained)
-    assert run("train", f"{own}:size=8", "vae", *settings).returncode == 0
+    assert command("train", f"{own}:size=8", "vae", *settings).returncode == 0
     assert json.loads((trained / "run.json").read_text())["config"]["data"] == "mine:size=8"
     scored = run("score", trained, "--metrics", "mig", "--json", "--data", own)  # at the size of the training
     assert (scored.returncode, scored.stderr) == (0, "")

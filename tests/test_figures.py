@@ -46,7 +46,7 @@ def test_every_figure_is_such_a_figure():
 
 
 @pytest.fixture(scope="module")
-def named(tmp_path_factory):
+def named(tmp_path_factory, no_workers):
     """A study whose data set, factors and name look like formulas and like markup."""
     from karenina.studies import run
     from karenina.studies.plan.parsing import parse
@@ -60,7 +60,8 @@ def named(tmp_path_factory):
         "[methods.beta_vae]\nbeta = [1, 8]\n"
         "[evaluation]\nmetrics = ['mig', 'sap', 'dci_lasso']\nrows = 200\n"
     )
-    run(plan, folder / "lab", quiet=True, workers=1)
+    with no_workers():
+        run(plan, folder / "lab", quiet=True)
     return folder / "lab", own
 
 

@@ -21,7 +21,7 @@ def call(*words):
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
+def lab(tmp_path_factory, no_workers):
     """The study of the page, with few steps and seeds, made by the commands of the page."""
     folder = tmp_path_factory.mktemp("own")
     images, _ = karenina.load("blobs").sample(300, np.random.default_rng(0))
@@ -32,7 +32,7 @@ def lab(tmp_path_factory):
     plan, changed = re.subn(r"^seeds = 5$", "seeds = 2", plan, flags=re.MULTILINE)
     assert changed == 1
     (folder / "mine.toml").write_text(f"steps = 250\nlatents = 4\n{plan}")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, no_workers():
         patch.chdir(folder)
         said = {line: call(*shlex.split(line)[1:]) for line in commands}
     assert [line.split()[1:3] for line in said] == [["study", "run"], ["study", "analyse"], ["report", "lab"]]
@@ -93,7 +93,7 @@ def test_there_is_nothing_to_plot_without_metrics_but_the_table_is_printed(lab, 
     assert not plot.exists()
 
 
-def test_one_of_two_data_sets_has_labels(lab, tmp_path):
+def test_one_of_two_data_sets_has_labels(lab, tmp_path, in_this_process):
     """Its analyses are about that one; the answer for the other says that it has none."""
     from karenina.pages.choice import choices
     from karenina.pages.contents import read
@@ -102,7 +102,7 @@ def test_one_of_two_data_sets_has_labels(lab, tmp_path):
     own = lab[0] / "own.npz"
     plan = f"data = ['blobs', '{own}']\nseeds = 2\nsteps = 20\nlatents = 3\n[methods.beta_vae]\nbeta = [1, 8]\n"
     (tmp_path / "both.toml").write_text(plan + "[evaluation]\nmetrics = ['mig', 'sap']\nrows = 200\n")
-    call("study", "run", tmp_path / "both.toml", "--out", tmp_path / "lab", "--workers", 1)
+    call("study", "run", tmp_path / "both.toml", "--out", tmp_path / "lab")
     said = call("study", "analyse", tmp_path / "lab")
     assert "variance_explained: 4 rows" in said
     labelled, unlabelled = choices(read([tmp_path / "lab"]))

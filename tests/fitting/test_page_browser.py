@@ -1,43 +1,19 @@
 """The page of a fit in a real browser: a name goes from its box into names.json, and from there to a column."""
 
 import json
-import shutil
 import time
-import warnings
 
 import pandas as pd
-import pytest
 
 import karenina
 from karenina.fitting.encoding import encode
 
 
-@pytest.fixture
-def browser(tmp_path):
-    pytest.importorskip("selenium", reason="selenium is not installed")
-    paths = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if None in paths:
-        pytest.skip("there is no chromium with its chromedriver")
-    from selenium.webdriver import Chrome, ChromeOptions
-    from selenium.webdriver.chrome.service import Service
-
-    options = ChromeOptions()
-    options.binary_location = paths[0]
-    flags = "headless no-sandbox disable-gpu no-first-run disable-background-networking window-size=1200,900"
-    for flag in [*flags.split(), f"user-data-dir={tmp_path / 'profile'}"]:
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        driver = Chrome(options=options, service=Service(paths[1]))
-    where = {"behavior": "allow", "downloadPath": str(tmp_path / "down")}
-    driver.execute_cdp_cmd("Browser.setDownloadBehavior", where)
-    yield driver
-    driver.quit()
-
-
 def test_a_name_goes_from_the_page_to_a_column(browser, tmp_path):
     found = karenina.fit("blobs", out=tmp_path / "mine", models=2, steps=150, latents=3)
+    where = {"behavior": "allow", "downloadPath": str(tmp_path / "down")}
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+    browser.get_log("browser")  # of pages before
     browser.get(found.page.resolve().as_uri())
     box = browser.find_element("css selector", "input[data-latent]")
     save = browser.find_element("id", "save")

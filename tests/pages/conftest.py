@@ -1,5 +1,3 @@
-import shutil
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +32,11 @@ def _make_study(out, data="blobs", seeds=2, leave=0):
     plan = parse(PLAN.format(data=data, seeds=seeds))
     folder = Folder(out)
     folder.adopt(plan)
-    for point in plan.points[: len(plan.points) - leave]:
-        found = execute(str(out), point, plan.evaluation, 60.0)
-        assert found.status == "done", found.reason
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("karenina.training.loop.TRACE_IMAGES", 20)  # the dynamics score of 200 takes seconds
+        for point in plan.points[: len(plan.points) - leave]:
+            found = execute(str(out), point, plan.evaluation, 60.0)
+            assert found.status == "done", found.reason
     if not leave:
         compare_models(folder, plan)
         write_results(folder, plan)
@@ -57,7 +57,15 @@ def study(tmp_path_factory):
 def page(study):
     from karenina.pages.page import report
 
-    return report(study, study.parent / "page")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("karenina.pages.better.RESAMPLES", 20)
+        return report(study, study.parent / "page")
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    """Each page compares two models on resampled rows; test_better.py tests the numbers, with all resamples."""
+    monkeypatch.setattr("karenina.pages.better.RESAMPLES", 20)
 
 
 @pytest.fixture(scope="session")
@@ -69,28 +77,3 @@ def unlabelled(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "own.npz"
     np.savez(path, images=images)
     return path
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    selenium = pytest.importorskip("selenium", reason="selenium is not installed")
-    paths = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if None in paths:
-        pytest.skip("there is no chromium with its chromedriver")
-    from selenium.webdriver import Chrome, ChromeOptions
-    from selenium.webdriver.chrome.service import Service
-
-    assert selenium
-    options = ChromeOptions()
-    options.binary_location = paths[0]
-    flags = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
-    for flag in [*flags.split(), "disable-component-update", "disable-sync", "window-size=1280,900"]:
-        options.add_argument(f"--{flag}")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        driver = Chrome(options=options, service=Service(paths[1]))
-    driver.set_script_timeout(20)
-    yield driver
-    driver.quit()

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import os
 from importlib.resources import files
 
 import numpy as np
@@ -198,7 +199,7 @@ def test_the_page_of_one_run(browser, study, tmp_path):
     assert browser.title == browser.find_element("tag name", "h1").text
     assert "beta_vae beta=" in browser.title
     assert "seed" in browser.title
-    assert f"karenina show {run.name}"[:13] in browser.find_element("css selector", "#how pre").text
+    assert f"karenina show {os.path.relpath(run)}" in browser.find_element("css selector", "#how pre").text
     assert len(browser.find_elements("css selector", "#curves .series")) == 1
     assert all((tmp_path / name).exists() for name in ("traversal.png", "traversal.gif", "reconstructions.png"))
 

@@ -118,6 +118,7 @@ from karenina.selection import Workers, alike, udr
 
 codes, kl = np.load(sys.argv[1]), np.ones((9, 3))
 options = {"include_dashboard": False, "node_ip_address": "127.0.0.1", "num_cpus": 1}
+options |= {"include_log_monitor": False, "no_monitor": True}
 cluster = Cluster(initialize_head=True, head_node_args=options)
 workers = Workers(ray=cluster.address)
 ranking, mcc = udr(codes, kl, workers=workers), alike(codes, workers=workers).mcc

@@ -1,12 +1,9 @@
 """`karenina study` as a user meets it."""
 
-import doctest
-import importlib
 import os
 import shutil
 import socket
 from dataclasses import asdict, replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,8 +12,6 @@ from typer.testing import CliRunner
 from karenina.cli.study import study_app
 from karenina.studies.execution.folder import Folder, claim, exclusive
 from karenina.studies.plan.parsing import read
-
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def say(*words):
@@ -132,13 +127,3 @@ def test_mistakes_are_value_errors(words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
         say(*words)
-
-
-@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda file: file.stem)
-def test_examples_are_plans(file):
-    assert len(read(file).points) > 1
-
-
-@pytest.mark.parametrize("name", ["plan.plan", "plan.presets", "execution.display", "plan.estimate"])
-def test_docstrings(name):
-    assert doctest.testmod(importlib.import_module(f"karenina.studies.{name}")).failed == 0

@@ -12,6 +12,7 @@ import torch
 from scipy.stats import spearmanr
 from sklearn.metrics import adjusted_rand_score
 
+from karenina.studies.clustering import study
 from karenina.studies.clustering.plan import Plan, plan_for
 from karenina.studies.clustering.results import correlations, verdict
 from karenina.studies.clustering.slots import foreground_ari, part_of, same_slots
@@ -22,12 +23,21 @@ from karenina.training.clustering import train_transitions
 
 TINY = Plan(
     side=16, scale=0.3, monet_steps=6, betas=(0.0, 0.01), seeds=2, episodes=6, episode=2, component_steps=35,
-    transition_steps=5, initialisations=2, cap=12, window=2, singles=300,
+    transition_steps=5, initialisations=2, cap=12, window=2, singles=300, units=16,
 )  # fmt: skip
+SPRITES, SCENES = 20, 20  # of the traces and of the gate: ten times fewer than a study has
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "WATCHED", SPRITES)
+        patch.setattr(Study.gate, "__defaults__", (SCENES,))
+        yield
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(small, tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     lines = []
     return folder, Study(TINY, folder, say=lines.append).run(), lines
@@ -74,14 +84,16 @@ def test_rows_before_the_last_seed_is_done(finished, tmp_path):
     assert not (copied / "results.json").exists()
 
 
-KILLED = """
+KILLED = f"""
 import os, signal, sys
 import torch
 torch.set_num_threads(1)
 from pathlib import Path
 from karenina.studies.clustering.plan import Plan
+from karenina.studies.clustering import study
 from karenina.studies.clustering.study import Study
 
+study.WATCHED, Study.gate.__defaults__ = {SPRITES}, ({SCENES},)
 folder, plan, *moments = sys.argv[1:]
 for moment in moments:  # forked before torch has done any work, so that only one import is paid for
     if (process := os.fork()) == 0:

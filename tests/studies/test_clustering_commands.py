@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from karenina.cli.study import study_app
 from karenina.pages.page import report
+from karenina.studies.clustering import study
 from karenina.studies.clustering.estimate import estimate
 from karenina.studies.clustering.files import adopt, read_json, read_plan
 from karenina.studies.clustering.plan import Plan, plan_of
@@ -53,8 +54,17 @@ def done_by_hand(plan, folder):
     return folder
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    """Traces of 20 sprites, and 20 scenes for the gate: ten times fewer than a study has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "WATCHED", 20)
+        patch.setattr(Study.gate, "__defaults__", (20,))
+        yield
+
+
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(small, tmp_path_factory):
     return done_by_hand(TINY, tmp_path_factory.mktemp("clustering") / "study")
 
 

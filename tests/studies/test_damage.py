@@ -9,9 +9,10 @@ import warnings
 import pytest
 
 import karenina
+from karenina.pages import better
 from karenina.pages.page import report
 from karenina.studies import analyse, find_plan, parse, run, status
-from karenina.studies.execution import runner
+from karenina.studies.execution.folder import Folder
 from karenina.studies.execution.worker import execute
 
 PLAN = """
@@ -36,26 +37,9 @@ FILES += tuple(f"runs/*/{name}" for name in ("run.json", "model.safetensors", "h
 FILES += ("scores", "runs", "runs/*")
 
 
-class InThisProcess:
-    """What a pool of workers does, without the processes."""
-
-    def __init__(self, folder, plan, *others):
-        self.folder, self.plan = folder, plan
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-    def run(self, points, tick):
-        for point in points:
-            yield execute(str(self.folder.path), point, self.plan.evaluation, 60)
-
-
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(runner, "_pool", InThisProcess)
+def quick(in_this_process, monkeypatch):
+    monkeypatch.setattr(better, "RESAMPLES", 20)  # of each page's comparison, for every damage
 
 
 def numbers_of_a_page(path):
@@ -143,8 +127,11 @@ def tiny(tmp_path_factory):
     path = tmp_path_factory.mktemp("damage") / "tiny"
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(runner, "_pool", InThisProcess)
-        run(parse(PLAN), path, quiet=True)
+        patch.setattr(better, "RESAMPLES", 20)
+        plan = Folder(path).adopt(parse(PLAN))
+        for point in plan.points:
+            execute(str(path), point, plan.evaluation, 60)
+        run(plan, path, quiet=True)
         return path, {name: command(path) for name, command in COMMANDS.items()}
 
 

@@ -63,22 +63,32 @@ def table(path):
     return found.set_index(["data", "method", "strength", "seed", "metric", "factor", "property"])["value"]
 
 
-def test_results_do_not_depend_on_workers_and_hardly_on_packing(tmp_path):
-    run(plan_of(), tmp_path / "one", workers=1, quiet=True)
-    run(plan_of(), tmp_path / "two", workers=2, quiet=True)
-    assert (tmp_path / "one/results.parquet").read_bytes() == (tmp_path / "two/results.parquet").read_bytes()
-    assert not list((tmp_path / "one/populations").glob("*"))
-    run(plan_of(population=1), tmp_path / "alone", workers=2, quiet=True)
-    together, alone = table(tmp_path / "one"), table(tmp_path / "alone")
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    """The study by one worker."""
+    path = tmp_path_factory.mktemp("populations") / "one"
+    run(plan_of(), path, workers=1, quiet=True)
+    return path
+
+
+def test_results_do_not_depend_on_workers(one, tmp_path):
+    run(plan_of(), tmp_path, workers=2, quiet=True)
+    assert (one / "results.parquet").read_bytes() == (tmp_path / "results.parquet").read_bytes()
+    assert not list((one / "populations").glob("*"))
+
+
+def test_results_hardly_depend_on_packing(one, tmp_path, in_this_process):
+    run(plan_of(population=1), tmp_path, quiet=True)
+    together, alone = table(one), table(tmp_path)
     assert list(together.index) == list(alone.index)
     np.testing.assert_allclose(together, alone, rtol=1e-3, atol=1e-3)
 
 
-def test_killed_with_all_its_workers_it_ends_with_the_same_bytes(tmp_path):
+def test_killed_with_all_its_workers_it_ends_with_the_same_bytes(tmp_path, in_this_process):
     text = TEXT.replace("steps = 20", "steps = 400") + "\n"
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     plan = plan_of(text, checkpoint_seconds=0.0)
-    run(plan, whole, workers=2, quiet=True)
+    run(plan, whole, quiet=True)
     (tmp_path / "study.toml").write_text("checkpoint_seconds = 0.0\n" + text)
     command = [sys.executable, "-m", "karenina", "study", "run", str(tmp_path / "study.toml"), "--out", str(parts)]
     process = subprocess.Popen([*command, "--workers", "2"], start_new_session=True, stdout=subprocess.DEVNULL)
@@ -88,13 +98,13 @@ def test_killed_with_all_its_workers_it_ends_with_the_same_bytes(tmp_path):
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert list(parts.glob("populations/*.safetensors")), "killed in the middle of a population"
-    run(plan, parts, workers=2, quiet=True)
+    run(plan, parts, quiet=True)
     assert (whole / "results.parquet").read_bytes() == (parts / "results.parquet").read_bytes()
 
 
-def test_one_that_diverges_fails_alone(tmp_path):
+def test_one_that_diverges_fails_alone(tmp_path, in_this_process):
     plan = plan_of(TEXT.replace("beta = [1.0, 16.0]", "beta = [1.0, 1e300]"))
-    status = run(plan, tmp_path, workers=1, quiet=True)
+    status = run(plan, tmp_path, quiet=True)
     assert (len(status.done), len(status.failed)) == (6, 3)
     assert "by step" in Folder(tmp_path).reason(status.failed[0])
 
@@ -111,7 +121,7 @@ def test_what_another_process_has_is_left_to_it(tmp_path):
     assert [folder.trained(point.hash) for point in points] == [False, True, True, True]
 
 
-def test_each_model_has_its_share_of_the_time(tmp_path):
+def test_each_model_has_its_share_of_the_time(tmp_path, in_this_process):
     plan = plan_of()
     folder = Folder(tmp_path)
     folder.adopt(plan)
@@ -126,7 +136,7 @@ def test_each_model_has_its_share_of_the_time(tmp_path):
     assert take_share(folder, points[0].hash) == 0  # counted once
     for name, seconds in planted.items():
         (tmp_path / "populations" / f"{name}.seconds").write_text(str(seconds))
-    run(plan, tmp_path, workers=1, quiet=True)
+    run(plan, tmp_path, quiet=True)
     timings = pd.read_parquet(tmp_path / "timings.parquet").query("what == 'train'").set_index("run").seconds
     assert len(timings) == len(plan.points)
     for name, seconds in planted.items():

@@ -24,7 +24,7 @@ from karenina.studies.plan.parsing import read
 from karenina.studies.execution.runner import run
 
 plan, out = read(Path(sys.argv[1]), check=False), Path(sys.argv[2])
-options = {"include_dashboard": False, "node_ip_address": "127.0.0.1"}
+options = {"include_dashboard": False, "node_ip_address": "127.0.0.1", "include_log_monitor": False, "no_monitor": True}
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **options})
 lost = cluster.add_node(num_cpus=1, **options)
 

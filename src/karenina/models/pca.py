@@ -3,7 +3,6 @@
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
 
 from karenina.models.networks import Autoencoder, build
 
@@ -15,6 +14,8 @@ def fit_pca(images: NDArray[np.float32], latents: int, seed: int) -> Autoencoder
     q(z_j|x) = N(sqrt(l_j - s^2) / l_j u_j'(x - mean), s^2 / l_j) and E[x|z] = sum_j sqrt(l_j - s^2) u_j z_j + mean.
     The codes are those of PCA up to scale, and the exact posterior gives them a finite KL.
     """
+    from sklearn.decomposition import PCA  # takes as long to import as torch
+
     n, *shape = images.shape
     pixels = images.transpose(0, 2, 3, 1).reshape(n, -1)  # the order of networks.Flatten
     if latents > min(pixels.shape):

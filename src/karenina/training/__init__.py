@@ -1,13 +1,17 @@
 """Training: a data set, a method and a seed -> a run directory."""
 
+from typing import TYPE_CHECKING, Any
+
 from karenina.training.config import Config
-from karenina.training.estimator import DisentanglingVAE
 from karenina.training.loop import Progress, TrainingDiverged
 from karenina.training.many import train_many
 from karenina.training.methods import METHODS, Beside, Method, defaults
 from karenina.training.population import PopulationProgress
 from karenina.training.run import Run, open
 from karenina.training.single import train
+
+if TYPE_CHECKING:
+    from karenina.training.estimator import DisentanglingVAE
 
 __all__ = [
     "METHODS",
@@ -24,3 +28,11 @@ __all__ = [
     "train",
     "train_many",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DisentanglingVAE":  # loaded on first use: scikit-learn takes as long to import as torch
+        from karenina.training.estimator import DisentanglingVAE
+
+        return DisentanglingVAE
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

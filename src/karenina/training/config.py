@@ -18,7 +18,7 @@ from karenina.models.objectives import DECODERS, Objective
 from karenina.models.own import is_own, rules
 from karenina.training.methods import SUPERVISION, Method, find, find_for, names
 
-TRACE_LENGTH = 30
+TRACE_LENGTH, TRACE_IMAGES = 30, 200  # moments, and images at each
 # How matrix products are computed: see karenina.training.loop.at_precision.
 PRECISIONS = ("float32", "tf32", "bf16")
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from karenina.data import DataSet
 from karenina.data.pairs import Pairs
-from karenina.training.config import TRACE_LENGTH, Config
+from karenina.training.config import TRACE_IMAGES, TRACE_LENGTH, Config
 from karenina.training.learners import Drawn, Learner, network_of
 
 
@@ -62,8 +62,7 @@ def fit(
     """
     row_every = min(max(config.steps // 200, 1), 100)
     moments = trace_steps(config.steps) if config.trace else []
-    # The same images for every run on this data set, so that traces can be compared.
-    watched = to_tensor(data.sample(200, np.random.default_rng(0))[0], device) if config.trace else None
+    watched = traced_images(data, device) if config.trace else None
 
     def draw() -> Drawn:
         if pairs is None:
@@ -162,6 +161,11 @@ def trace_steps(steps: int) -> list[int]:
     for moment in np.geomspace(1, steps, TRACE_LENGTH - 1):
         moments.append(max(round(float(moment)), moments[-1] + 1))
     return moments
+
+
+def traced_images(data: DataSet, device: torch.device) -> Tensor:
+    """The same for every run on a data set, so that traces can be compared."""
+    return to_tensor(data.sample(TRACE_IMAGES, np.random.default_rng(0))[0], device)
 
 
 @torch.no_grad()

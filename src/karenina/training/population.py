@@ -20,7 +20,7 @@ from karenina.training.batches import Batches
 from karenina.training.checkpoint import FORMAT, BadFile, read_tensors, write_tensors
 from karenina.training.config import Config, integer
 from karenina.training.feeds import Labels, PairBatches, pairs_of
-from karenina.training.loop import TrainingDiverged, at_precision, divergence, to_tensor, trace_steps
+from karenina.training.loop import TrainingDiverged, at_precision, divergence, trace_steps, traced_images
 from karenina.training.run import Run, write_about, write_run
 from karenina.training.single import size_of
 from karenina.training.stacked_learner import Member, PopulationLearner
@@ -117,7 +117,7 @@ class Population:
         config, device, steps = self.config, self.options.device, self.config.steps
         row_every = min(max(steps // 200, 1), 100)
         moments = trace_steps(steps) if config.trace else []
-        watched = to_tensor(self.data.sample(200, np.random.default_rng(0))[0], device) if config.trace else None
+        watched = traced_images(self.data, device) if config.trace else None
         expected = len(self.members) * steps * config.batch
         rngs = [state.rngs[i] for i in state.alive]
         pairs = pairs_of(self.data, config, self.members[0].method)
