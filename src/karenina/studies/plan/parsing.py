@@ -281,8 +281,7 @@ def _check_names(source: Source, plan: Plan) -> None:
     from karenina.evaluation.interventions import WAYS
     from karenina.evaluation.more import MORE, has_gap
     from karenina.metrics import registry
-    from karenina.models.initialisation import INITS
-    from karenina.models.networks import NETWORKS
+    from karenina.models.networks import INITS, NETWORKS
     from karenina.models.objectives import DECODERS
     from karenina.training.methods import SUPERVISION, defaults, names
 
