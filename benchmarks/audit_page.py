@@ -16,8 +16,8 @@ from pathlib import Path
 from pages import DOCS, write_part
 
 from karenina.audit import Audit, read, write
-from karenina.audit._rules import PRINTED_TABLE_1
 from karenina.audit.pages import characteristics_text, markdown_table, rules_text, table_1_text
+from karenina.studies.papers.lists import printed
 
 TITLES = {"ours": "Ours", "quantile": "Ours, with bins of equal population"}
 PICTURES = {
@@ -36,12 +36,15 @@ def results(audit: Audit, pictures: list[str]) -> str:
         rules_text(),
     ]
     cells, cases = characteristics_text(audit), table_1_text(audit)
+    table_1 = (
+        printed("carbonneau2022", "table_1").frame.groupby(["metric", "property"], sort=False)["value"].apply(tuple)
+    )
     for protocol in dict.fromkeys(cells.protocol):
         parts.append(f"### {TITLES.get(protocol, protocol)}")
         parts.append(markdown_table(cells[cells.protocol == protocol].drop(columns="protocol")))
     for at, (protocol, metric, measured) in enumerate(audit.keys):
-        printed = PRINTED_TABLE_1.get((metric, measured), ()) if protocol == "carbonneau" else ()
-        for column, number in zip(cases.columns[3:], printed):
+        theirs = table_1.get((metric, measured), ()) if protocol == "carbonneau" else ()
+        for column, number in zip(cases.columns[3:], theirs):
             cases.loc[at, column] += f" ({number})"
     parts.append("### Modular, not compact (Table 1 of Carbonneau et al., 2022)")
     parts.append("In brackets the numbers that they print, for their protocol.")

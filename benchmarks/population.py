@@ -23,8 +23,8 @@ from karenina.data import DataSet, load
 from karenina.metrics import mig
 from karenina.models import fast
 from karenina.training import train
-from karenina.training.batches import Batches
 from karenina.training.config import make_config
+from karenina.training.feeds import Batches
 from karenina.training.learners import make_learner
 from karenina.training.loop import to_tensor
 from karenina.training.many import expand, train_many

@@ -75,6 +75,38 @@ def lock(handle: int) -> bool | None:
     return True
 
 
+@contextmanager
+def held(path: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Hold a lock on a file or folder, which the system drops if the process dies; whether it is ours, or nobody's.
+
+    wait: until another process lets go of it. Where there are no locks it is always ours.
+    """
+    if fcntl is None:
+        yield True
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        mine = lock(handle)
+        if mine is False and wait:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            mine = True
+        yield mine is not False
+    finally:
+        os.close(handle)
+
+
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder of this path, made if need be."""
+    if not os.fspath(path):
+        raise ValueError("out is empty; expected a directory")
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"{folder} is not a directory, nor can it be made one: a file is in the way") from None
+    return folder
+
+
 def sweep(folder: Path) -> None:
     """Remove what killed processes left in a folder when they were writing; what is being written now stays."""
     for part in folder.glob(".*.????????.part*"):

@@ -1,6 +1,7 @@
 """What other packages add by name: entry points of the groups karenina.methods, karenina.metrics and karenina.data."""
 
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -18,3 +19,12 @@ def load(group: str, name: str) -> Any:
         return point.load()
     except Exception as error:  # whatever another package's import raises
         raise ValueError(f"the plug-in {name} ({point.value}) cannot be loaded: {error}") from error
+
+
+def need(module: str, extra: str, package: str | None = None) -> Any:
+    """A module of an optional dependency; a ValueError that names the extra to install where it is missing."""
+    try:
+        return import_module(module)
+    except ImportError:
+        name = package or module.partition(".")[0]
+        raise ValueError(f"{name} is not installed: pip install 'karenina[{extra}]' or {name}") from None

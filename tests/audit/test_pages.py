@@ -91,7 +91,7 @@ def test_the_command(tmp_path):
         (["mig", "--mine", "nowhere:f"], "karenina: cannot import 'nowhere'"),
         (["mig", "--protocol", "theirs"], "karenina: no protocol 'theirs'"),
         (["mig", "--experiment", "moon"], "karenina: no experiment 'moon'"),
-        (["mig", "--seeds", "0"], "karenina: seeds must be at least 1"),
+        (["mig", "--seeds", "0"], "karenina: seeds must be an integer of at least 1"),
     ],
 )
 def test_the_users_mistakes_are_one_line(words, message, tmp_path, command):

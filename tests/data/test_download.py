@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from karenina.data import download as module
-from karenina.data.download import SOURCES, DownloadError, File, download, get, unpack_cars
+from karenina.data.download import SOURCES, DownloadError, File, get, get_file, unpack_cars
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8).tobytes()
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -104,6 +104,11 @@ def server(monkeypatch):
         yield running
         running.shutdown()
         thread.join()
+
+
+def download(urls, path, *, progress=None, retries=5, backoff=1.0, **known):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return get_file(File(path.name, tuple(urls), **known), path.parent, progress, retries=retries, backoff=backoff)
 
 
 def test_plain(server, tmp_path):
@@ -215,8 +220,9 @@ def test_archives_without_a_known_checksum_are_checked_by_their_own(server, tmp_
 def test_a_kill_leaves_a_part_only(server, tmp_path):
     server.stall = 300_000
     code = (
-        "import sys; from karenina.data.download import download; "
-        "download([sys.argv[1]], sys.argv[2], progress=lambda *step: print(*step, flush=True))"
+        "import sys; from pathlib import Path; from karenina.data.download import File, get_file;"
+        "path = Path(sys.argv[2]);"
+        "get_file(File(path.name, (sys.argv[1],)), path.parent, lambda *step: print(*step, flush=True))"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", code, server.url(), str(tmp_path / "file.bin")], stdout=subprocess.PIPE
@@ -273,8 +279,9 @@ def test_of_two_downloads_into_one_folder_the_second_waits_and_takes_what_the_fi
 def test_when_the_first_of_two_is_killed_the_second_resumes(server, tmp_path, waiting):
     server.stall = 300_000
     code = (
-        "import sys; from karenina.data.download import download; "
-        "download([sys.argv[1]], sys.argv[2], progress=lambda *step: print(*step, flush=True))"
+        "import sys; from pathlib import Path; from karenina.data.download import File, get_file;"
+        "path = Path(sys.argv[2]);"
+        "get_file(File(path.name, (sys.argv[1],)), path.parent, lambda *step: print(*step, flush=True))"
     )
     path = tmp_path / "file.bin"
     child = subprocess.Popen([sys.executable, "-c", code, server.url(), str(path)], stdout=subprocess.PIPE)
@@ -470,7 +477,7 @@ def test_an_archive_without_cars(tmp_path):
 def test_unknown_names(tmp_path):
     with pytest.raises(ValueError, match="did you mean shapes3d"):
         get("shapes3", tmp_path)
-    with pytest.raises(ValueError, match="there are: dsprites"):
+    with pytest.raises(ValueError, match="known: dsprites"):
         get("zzz", tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 import karenina
 from karenina.data import _rows, own
-from karenina.data.own import folder, h5_file, npz_file, open_own
+from karenina.data.own import array_file, folder, open_own
 
 RNG = np.random.default_rng(0)
 
@@ -253,10 +253,10 @@ def test_large_arrays_stay_on_disk(tmp_path, monkeypatch, chunks):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("images", data=images, chunks=chunks)
     expected = np.round(images[[7, 3, 3]] * 255).astype(np.uint8)[:, None]
-    assert np.array_equal(h5_file(tmp_path / "a.h5").at([7, 3, 3]), expected)
+    assert np.array_equal(array_file(tmp_path / "a.h5").at([7, 3, 3]), expected)
     for write in (np.savez, np.savez_compressed):
         write(tmp_path / "a.npz", images=images)
-        data = npz_file(tmp_path / "a.npz")
+        data = array_file(tmp_path / "a.npz")
         assert np.array_equal(data.at([7, 3, 3]), expected)
         assert np.array_equal(pickle.loads(pickle.dumps(data)).at([7, 3, 3]), expected)
 

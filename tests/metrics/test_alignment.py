@@ -130,5 +130,5 @@ def test_edges():
     assert float(aligned_dci(v, v[:, :1])) == 1
     with pytest.raises(ValueError, match="at least 12"):
         aligned_dci(v[:8], v[:8])
-    with pytest.raises(ValueError, match="model is"):
+    with pytest.raises(ValueError, match="model must be"):
         aligned_dci(v, v, model="svm")

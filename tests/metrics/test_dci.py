@@ -261,7 +261,7 @@ def test_both_readings_of_importance_come_from_one_forest():
     np.testing.assert_array_equal(by_impurity.importance, both["impurity"])
     np.testing.assert_array_equal(by_splits.per_factor_informativeness, by_impurity.per_factor_informativeness)
     assert by_splits.disentanglement < by_impurity.disentanglement  # near the leaves splits fall on noise, too
-    with pytest.raises(ValueError, match="importance is 'gain', expected one of 'impurity', 'splits'"):
+    with pytest.raises(ValueError, match="importance must be one of impurity, splits, got 'gain'"):
         Trees(importance="gain")
     with pytest.raises(ValueError, match="for forests"):
         Trees("boosted", importance="splits")
@@ -415,13 +415,13 @@ def test_edges(model):
 def test_bad_inputs():
     codes, v = mixed(50)
     for arguments, message in (
-        ({"model": "svm"}, "model is 'svm'"),
+        ({"model": "svm"}, "model must be one of lasso, forest, boosted, got 'svm'"),
         ({"completeness": "max"}, "completeness"),
         ({"informativeness": "r2"}, "informativeness"),
         ({"informativeness": "accuracy"}, "lasso predicts numbers"),
         ({"model": Lasso(alphas=(-1.0,))}, "alphas"),
         ({"test_fraction": 1.5}, "test_fraction"),
-        ({"rows": 5}, "rows is 5"),
+        ({"rows": 5}, "rows must be .* got 5"),
         ({"test": codes}, "test must be a tuple of codes"),
         ({"test": (codes[:, :2], v)}, "test has shapes"),
     ):

@@ -168,7 +168,7 @@ def test_bad_inputs():
         ({"test_fraction": 0, "test": (codes, v)}, "test_fraction=0 scores the training rows"),
         ({"test": v}, "test must be a tuple of codes"),
         ({"test": (codes[:3], v)}, r"test has shapes \(3, 3\) and \(50, 2\)"),
-        ({"rows": 7.5}, "rows is 7.5"),
+        ({"rows": 7.5}, "rows must be .* got 7.5"),
         ({"factor_bins": 0, "continuous": True}, "bins"),
     ):
         with pytest.raises(ValueError, match=message):

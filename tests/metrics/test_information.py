@@ -350,7 +350,7 @@ def test_tables_are_counted_once():
     ("arguments", "message"),
     [
         ({"estimator": "kde"}, "estimator must be one of plugin, miller-madow, jackknife, knn, got 'kde'"),
-        ({"neighbours": 0}, "neighbours must be at least 1"),
+        ({"neighbours": 0}, "neighbours must be an integer of at least 1"),
     ],
 )
 def test_bad_binning(arguments, message):
@@ -368,8 +368,8 @@ def test_huge_and_tiny_codes():
     ("arguments", "message"),
     [
         ({"binning": "log"}, "binning must be one of width, quantile, got 'log'"),
-        ({"normaliser": "joint"}, "normaliser must be factor or code"),
-        ({"weight": "dci"}, "weight must be live, all or information"),
+        ({"normaliser": "joint"}, "normaliser must be one of factor, code"),
+        ({"weight": "dci"}, "weight must be one of live, all, information"),
         ({"bins": 0}, "bins must be"),
     ],
 )

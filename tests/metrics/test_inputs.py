@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karenina.metrics._dci import dci
-from karenina.metrics._inputs import check, ranks
-from karenina.metrics._result import Result
+from karenina.metrics._inputs import Result, check, ranks
 from karenina.numerics.histograms import discretise
 
 CODES = np.arange(12.0).reshape(6, 2)

@@ -205,11 +205,11 @@ def test_same_seed_same_result():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"classifier": "forest"}, "classifier must be svm or tree"),
+        ({"classifier": "forest"}, "classifier must be one of svm, tree"),
         ({"penalty": 0}, "penalty > 0"),
-        ({"c": 0}, "c is 0, expected a number above 0"),
-        ({"rows": 3}, "rows is 3, expected an integer of 6 or more"),
-        ({"depth": 0}, "depth >= 1"),
+        ({"c": 0}, "c > 0"),
+        ({"rows": 3}, "rows must be an integer of at least 6, got 3"),
+        ({"depth": 0}, "depth must be an integer of at least 1"),
         ({"test_fraction": 1}, "test_fraction is 1, expected a number from 0 to below 1"),
         ({"test": np.zeros((3, 3))}, "test must be a tuple of codes"),
         ({"test": (np.zeros((3, 2)), np.zeros((3, 2)))}, r"expected \(m, 3\) and \(m, 2\)"),
@@ -232,5 +232,5 @@ def test_dead_codes_score_nothing_above_a_threshold():
     assert float(sap(codes, v, threshold=100)) == 0
     labels = (v > 0).astype(int)
     assert float(sap(codes, labels, threshold=0.01)) > 0.3 > 0.05 > float(sap(codes, labels))
-    with pytest.raises(ValueError, match="threshold is -1, expected 0 or more"):
+    with pytest.raises(ValueError, match="threshold >= 0"):
         sap(codes, v, threshold=-1)

@@ -16,8 +16,7 @@ import karenina
 from karenina import _plugins
 from karenina.evaluation.scoring import evaluate
 from karenina.metrics import METRICS, Metric, dci, scoring
-from karenina.metrics._inputs import as_matrix
-from karenina.metrics._rows import drawn
+from karenina.metrics._inputs import as_matrix, drawn
 from karenina.metrics.plots import plot_scores
 from karenina.metrics.registry import score_name
 
@@ -272,7 +271,7 @@ def test_the_parts_of_dci_have_their_names_in_every_table(perfect):
         ({"metrics": []}, "no metric asked for"),
         ({"protocol": "mine"}, "no protocol 'mine'"),
         ({"protocol": "locatello", "metrics": "mig_sup"}, "the protocol locatello has no mig_sup"),
-        ({"repeats": 0}, "repeats must be an integer of 1 or more, got 0"),
+        ({"repeats": 0}, "repeats must be an integer of at least 1, got 0"),
         ({"factor_names": ["a"]}, "1 factor names for 3 factors"),
         ({"continuous": [True]}, "continuous must be"),
     ],
@@ -307,7 +306,7 @@ def test_rows_of_the_predictors_of_locatello(monkeypatch, rows, train, test):
         seen.append(drawn(*arguments, **more))
         return seen[-1]
 
-    for module in ("_rows", "_sap"):
+    for module in ("_inputs", "_sap"):
         monkeypatch.setattr(import_module(f"karenina.metrics.{module}"), "drawn", recorded)
     factors = np.random.default_rng(0).integers(2, size=(rows, 1))
     table = karenina.score(factors, factors, PREDICTORS, "locatello")

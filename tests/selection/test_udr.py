@@ -518,5 +518,5 @@ def test_entropies_in_place_of_maxima_are_those_of_dci():
     assert same.scores == pytest.approx([1, 1], abs=0.05)
     alone = udr([z[:, :1], z[:, :1] ** 3], np.ones((2, 1)), preset=Preset(aggregation="entropy"))
     assert alone.scores == pytest.approx([1, 1])
-    with pytest.raises(ValueError, match='aggregation must be "maximum" or "entropy"'):
+    with pytest.raises(ValueError, match="aggregation must be one of maximum, entropy"):
         Preset(aggregation="mean")

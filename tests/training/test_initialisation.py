@@ -13,8 +13,7 @@ from torch import nn
 from karenina.data import load
 from karenina.models.discriminator import Discriminator
 from karenina.models.fast import UpConv
-from karenina.models.initialisation import INITS, initialise
-from karenina.models.networks import NETWORKS, build
+from karenina.models.networks import INITS, NETWORKS, build, initialise
 from karenina.training import METHODS, Progress, open, train
 from karenina.training.checkpoint import read_tensors
 from karenina.training.config import make_config

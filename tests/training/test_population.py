@@ -13,8 +13,8 @@ from torch import Tensor, nn
 import karenina
 from karenina.models.stacked import Stack, bernoulli
 from karenina.training import Beside, Method, TrainingDiverged, train
-from karenina.training.batches import Batches, Noise
 from karenina.training.config import make_config
+from karenina.training.feeds import Batches, Noise
 from karenina.training.many import expand, train_many, worth_stacking
 from karenina.training.methods import METHODS
 from karenina.training.stacked_learner import Member, PopulationLearner, grouped

@@ -26,8 +26,7 @@ def numbers_of(metric: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     >>> numbers_of("mig", {})
     {'binning.bins': 20, 'binning.factor_bins': 10, 'binning.neighbours': 3}
     """
-    signature = inspect.signature(METRICS[metric].function).parameters.values()
-    given = {parameter.name: parameter.default for parameter in signature} | dict(settings)
+    given = _defaults(metric) | dict(settings)
     found: dict[str, Any] = {}
     for name, value in given.items():
         value = MODELS.get(value, value) if name == "model" and isinstance(value, str) else value

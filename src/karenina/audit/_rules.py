@@ -296,28 +296,6 @@ def rules() -> dict[str, str]:
     return {rule.title: rule.text for rule in RULES}
 
 
-# What Carbonneau et al. (2022) print: metric and property -> the three cases of "redundancy".
-PRINTED_TABLE_1 = {
-    ("z_diff", "modularity"): (1.0, 1.0, 1.0),
-    ("z_min_variance", "modularity"): (1.0, 1.0, 1.0),
-    ("z_max_variance", "modularity"): (1.0, 1.0, 1.0),
-    ("irs", "holistic"): (0.8, 0.9, 0.9),
-    ("dci_lasso", "modularity"): (0.8, 1.0, 1.0),
-    ("dci_lasso", "compactness"): (1.0, 1.0, 1.0),
-    ("dci_lasso", "explicitness"): (0.6, 1.0, 1.0),
-    ("dci_forest", "modularity"): (1.0, 1.0, 1.0),
-    ("dci_forest", "compactness"): (0.7, 0.7, 0.4),
-    ("dci_forest", "explicitness"): (1.0, 1.0, 1.0),
-    ("explicitness", "explicitness"): (1.0, 1.0, 1.0),
-    ("sap", "compactness"): (0.6, 0.0, 0.0),
-    ("mig", "compactness"): (0.0, 0.0, 0.0),
-    ("mig_sup", "modularity"): (0.7, 1.0, 1.0),
-    ("jemmig", "holistic"): (0.4, 0.5, 0.5),
-    ("modularity", "modularity"): (1.0, 1.0, 1.0),
-    ("dcimig", "holistic"): (0.6, 1.0, 1.0),
-}
-
-
 def table_1(audit: Audit) -> pd.DataFrame:
     """Table 1 of Carbonneau et al. (2022): mean scores of codes that are modular but not compact, a line per score."""
     cases = EXPERIMENTS["redundancy"].values

@@ -11,11 +11,12 @@ codes and factors for each value of one parameter; all of them begin with the sa
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from karenina.numerics.arrays import Floats
+
 Pair = tuple[Floats, Floats]
 # The right score of each property; a property that is not named has none.
 Truth = dict[str, float]
@@ -145,19 +146,14 @@ def _scale(v: Floats, scale: float | str, rng: np.random.Generator) -> Pair:
     return float(scale) * codes, v
 
 
-def _outlier(v: Floats, distance: float | str, rng: np.random.Generator) -> Pair:
-    """The first entry of each code moved to this many times the range of the code."""
+def _outlier(v: Floats, distance: float | str, rng: np.random.Generator, count: int = FACTORS) -> Pair:
+    """One entry of each code, or of so many, moved to this many times the range of the code.
+
+    One code alone is what a rule that compares the ranges of codes stumbles over.
+    """
     codes = v.copy()
     if float(distance) > 1:
-        codes[np.arange(FACTORS), np.arange(FACTORS)] = float(distance)
-    return codes, v
-
-
-def _one_outlier(v: Floats, distance: float | str, rng: np.random.Generator) -> Pair:
-    """The first entry of the first code alone: what a rule that compares the ranges of codes stumbles over."""
-    codes = v.copy()
-    if float(distance) > 1:
-        codes[0, 0] = float(distance)
+        codes[np.arange(count), np.arange(count)] = float(distance)
     return codes, v
 
 
@@ -284,7 +280,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "A wild entry in one code",
             "ranges away",
             (1, 10, 1000),
-            _one_outlier,
+            partial(_outlier, count=1),
             _always_perfect,
             1,
         ),

@@ -23,6 +23,7 @@ from karenina._version import __version__
 from karenina._words import hint
 from karenina.audit.experiments import EXPERIMENTS, LARGE
 from karenina.audit.groups import MINE, MetricGroup, Score, apply, fingerprint, load, metric_groups, uses_bins
+from karenina.numerics.checks import positive_integer
 
 # Raised when old files of scores no longer fit the experiments.
 FORMAT = 1
@@ -140,11 +141,10 @@ def run(
     [0.9, 0.5, 0.2, 0.1, 0.0, 0.0]
     """
     seeds, rows, tree_rows, workers = map(operator.index, (seeds, rows, tree_rows, workers))
-    for name, number, least in (("seeds", seeds, 1), ("rows", rows, 200), ("tree_rows", tree_rows, 200)):
-        if number < least:
-            raise ValueError(f"{name} must be at least {least}, got {number}")
-    if workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
+    positive_integer(seeds, "seeds")
+    positive_integer(workers, "workers")
+    positive_integer(rows, "rows", 200)
+    positive_integer(tree_rows, "tree_rows", 200)
     names = list(EXPERIMENTS) if experiments is None else list(dict.fromkeys(experiments))
     for name in names:
         if name not in EXPERIMENTS:

@@ -41,16 +41,15 @@ def _dsprites(data_dir: Path | None) -> DataSet:
     return (data_dir and dsprites_file(data_dir)) or dsprites()
 
 
-def _color_dsprites(data_dir: Path | None) -> DataSet:
-    from karenina.data.dsprites import color_dsprites
+def _painted(variant: str) -> Callable[[Path | None], DataSet]:
+    """What paints on dSprites by chance."""
 
-    return color_dsprites(_dsprites(data_dir))
+    def load_variant(data_dir: Path | None) -> DataSet:
+        from karenina.data import dsprites
 
+        return getattr(dsprites, variant)(_dsprites(data_dir))
 
-def _noisy_dsprites(data_dir: Path | None) -> DataSet:
-    from karenina.data.dsprites import noisy_dsprites
-
-    return noisy_dsprites(_dsprites(data_dir))
+    return load_variant
 
 
 def _scream_dsprites(data_dir: Path | None, painting: str | os.PathLike[str] | None = None) -> DataSet:
@@ -68,52 +67,38 @@ def _shapes3d(data_dir: Path | None) -> DataSet:
 
 
 def _teapots(
-    data_dir: Path | None,
-    gap: str | None = None,
-    reading: str = "script",
-    part: str | None = None,
-    seed: int = 0,
+    data_dir: Path | None, gap: str | None = None, reading: str = "script", part: str | None = None, seed: int = 0
 ) -> DataSet:
     from karenina.data.teapots import teapots
 
     return teapots(gap, reading, part, seed)
 
 
-def _smallnorb(data_dir: Path | None) -> DataSet:
-    from karenina.data.official import smallnorb_file
+def _official(reader: str, *version: str) -> Callable[[Path | None], DataSet]:
+    """What reads official files that no renderer of ours can replace."""
 
-    return smallnorb_file(data_dir)
+    def load_file(data_dir: Path | None) -> DataSet:
+        from karenina.data import official
 
+        return getattr(official, reader)(data_dir, *version)
 
-def _cars3d(data_dir: Path | None) -> DataSet:
-    from karenina.data.official import cars3d_file
-
-    return cars3d_file(data_dir)
-
-
-def _mpi3d(version: str) -> Callable[[Path | None], DataSet]:
-    def load_version(data_dir: Path | None) -> DataSet:
-        from karenina.data.official import mpi3d_file
-
-        return mpi3d_file(data_dir, version)
-
-    return load_version
+    return load_file
 
 
 # One line per data set: (data_dir, a folder with official files or None, **options) -> the data set.
 REGISTRY: dict[str, Callable[..., DataSet]] = {
     "blobs": _blobs,
     "dsprites": _dsprites,
-    "color_dsprites": _color_dsprites,
-    "noisy_dsprites": _noisy_dsprites,
+    "color_dsprites": _painted("color_dsprites"),
+    "noisy_dsprites": _painted("noisy_dsprites"),
     "scream_dsprites": _scream_dsprites,
     "shapes3d": _shapes3d,
     "teapots": _teapots,
-    "smallnorb": _smallnorb,
-    "cars3d": _cars3d,
-    "mpi3d_toy": _mpi3d("toy"),
-    "mpi3d_realistic": _mpi3d("realistic"),
-    "mpi3d_real": _mpi3d("real"),
+    "smallnorb": _official("smallnorb_file"),
+    "cars3d": _official("cars3d_file"),
+    "mpi3d_toy": _official("mpi3d_file", "toy"),
+    "mpi3d_realistic": _official("mpi3d_file", "realistic"),
+    "mpi3d_real": _official("mpi3d_file", "real"),
 }
 
 
@@ -172,7 +157,7 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
 
         data = open_own(found, **options)
     else:
-        raise _unknown(text)
+        raise ValueError(f"no data set and no file {text!r}; {hint(text, names())}")
     plain = data.name
     data.name = join_name(plain, options)
     if any(value is not None for value in bias.values()):
@@ -218,10 +203,6 @@ def load_again(
         where, given = split_name(where)
         options |= given
     return load(where, data_dir=data_dir, **options)
-
-
-def _unknown(name: str) -> ValueError:
-    return ValueError(f"no data set and no file {name!r}; {hint(name, names())}")
 
 
 def _plug_in(name: str) -> Callable[..., DataSet]:

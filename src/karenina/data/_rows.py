@@ -1,10 +1,9 @@
 """Rows of large arrays that stay on disk.
 
-Each class is called with row numbers (n,) and gives these rows (n, ...). They open their file at the first call in each
+All are called with row numbers (n,) and give these rows (n, ...). They open their file at the first call in each
 process, so they may be pickled, sent to workers and used after a fork.
 """
 
-import contextlib
 import errno
 import glob
 import hashlib
@@ -14,6 +13,8 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import h5py
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from karenina._files import atomic
+from karenina._files import atomic, held
 from karenina.data._reading import MEMORY_LIMIT, h5_dataset, open_h5
 from karenina.numerics.arrays import npy_header, readable
 
@@ -30,14 +31,10 @@ _MARK = 12  # characters of a hash in the name of a cache
 Rows = Callable[[NDArray[np.int64]], NDArray]
 
 
-@dataclass
-class MemoryRows:
+def memory_rows(array: NDArray) -> Rows:
     """Rows of an array in memory."""
-
-    array: NDArray
-
-    def __call__(self, index: NDArray[np.int64]) -> NDArray:
-        return self.array[index]
+    found: Any = partial(getitem, array)  # which workers can be sent
+    return found
 
 
 @dataclass
@@ -151,11 +148,14 @@ class CachedRows:
         return f"{os.path.basename(place)}-{hashlib.sha256(os.fsencode(place)).hexdigest()[:_MARK]}"
 
     def _open(self) -> Rows:
-        with only_one(self.sources[0].parent):
+        # Of many workers one makes the cache, and the others wait. The folder, as HDF5 has locks of its own on files.
+        with held(self.sources[0].parent, wait=True):
             try:
-                if not _is_whole(self.path, self.shape):
+                start = _start(self.path, self.shape)
+                if start is None:
                     self._write()
-                return MappedRows(self.path, self.shape, _header_bytes(self.path))
+                    start = _start(self.path, self.shape)
+                return MappedRows(self.path, self.shape, start)
             except OSError as error:
                 return self._fall_back(error)
 
@@ -183,7 +183,7 @@ class CachedRows:
         if size > MEMORY_LIMIT:
             raise ValueError(f"{trouble}, and it is too large for memory; free some space or move the file") from error
         warnings.warn(f"{trouble}: keeping it in memory", RuntimeWarning, stacklevel=4)
-        return MemoryRows(gather(self.shape, self.blocks()))
+        return memory_rows(gather(self.shape, self.blocks()))
 
 
 def cache_folder() -> Path:
@@ -201,37 +201,11 @@ def gather(shape: tuple[int, ...], blocks: Iterable[NDArray[np.uint8]]) -> NDArr
     return array
 
 
-def _header_bytes(path: Path) -> int:
-    with path.open("rb") as file:
-        np.lib.format.read_magic(file)
-        np.lib.format.read_array_header_1_0(file)
-        return file.tell()
-
-
-def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
+def _start(path: Path, shape: tuple[int, ...]) -> Any:
+    """Where the array of a .npy begins if it is whole and of this shape, else None."""
     try:
         with path.open("rb") as file:
             header = npy_header(file, path.stat().st_size)
     except Exception:  # there is none, or it is damaged
-        return False
-    return (header.shape, header.dtype, header.fortran) == (shape, np.uint8, False)
-
-
-@contextlib.contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    """Hold a lock on a folder, so that of many workers one makes the cache and the others wait for it.
-
-    The folder, because HDF5 puts locks of its own on the files.
-    """
-    try:
-        import fcntl
-    except ImportError:  # no such locks on Windows: several workers may then do the same work twice
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some network disks have no locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+        return None
+    return header.start if (header.shape, header.dtype, header.fortran) == (shape, np.uint8, False) else None

@@ -6,6 +6,7 @@
 
 import re
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -113,15 +114,8 @@ class BiasedTable(TableDataSet):
     """Images with a table of factors that are not drawn uniformly."""
 
     def __init__(self, data: TableDataSet, bias: Bias):
-        super().__init__(
-            data.name,
-            data.factor_names,
-            data.table,
-            data.image_shape,
-            data._fetch,
-            source=data.source,
-            details=data.details,
-        )
+        about = (data.name, data.factor_names, data.table, data.image_shape, data._fetch)
+        super().__init__(*about, source=data.source, details=data.details)
         self.pairs = data.pairs
         self.bias = bias
         self._chances = bias.weights(data.table)
@@ -190,15 +184,8 @@ def biased(
             factors = BiasedGrid(names, data.factors.sizes, bias=bias)
         else:
             factors = BiasedBox(names, data.factors.low, data.factors.high, bias=bias)
-        found = DataSet(
-            data.name,
-            factors,
-            data.image_shape,
-            data._render,
-            source=data.source,
-            stochastic=data.stochastic,
-            size=data._size,
-        )
+        found = copy(data)
+        found.factors = factors
         if isinstance(factors, BiasedGrid) and not factors._sums[-1] > 0:
             raise ValueError(f"{data.name} has no combination of factors that correlate, only and held_out leave")
         factors.sample(1, np.random.default_rng(0))  # says so of a box

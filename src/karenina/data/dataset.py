@@ -176,9 +176,11 @@ class TableDataSet(DataSet):
         self, n: int, rng: np.random.Generator | int, fixed: Fixed | None = None
     ) -> tuple[NDArray[np.uint8], NDArray[Any]]:
         rng = np.random.default_rng(rng)
-        if not fixed:
-            index = self.draw_index(n, rng)
-            return self._fetch(index), self.table[index]
+        index = self.draw_index(n, rng, self._having(fixed) if fixed else None)
+        return self._fetch(index), self.table[index]
+
+    def _having(self, fixed: Fixed) -> NDArray[np.int64]:
+        """The numbers of the images that have these values."""
         candidates = np.arange(len(self.table))
         for name, value in fixed.items():
             column = self.factor_names.index(name) if name in self.factor_names else None
@@ -189,8 +191,7 @@ class TableDataSet(DataSet):
             candidates = candidates[self.table[candidates, column] == value]
         if len(candidates) == 0:
             raise ValueError(f"{self.name} has no image with {fixed}")
-        index = self.draw_index(n, rng, candidates)
-        return self._fetch(index), self.table[index]
+        return candidates
 
     def draw_index(
         self, n: int, rng: np.random.Generator, candidates: NDArray[np.int64] | None = None

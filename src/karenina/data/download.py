@@ -7,7 +7,6 @@ they take, have limits, beyond which the next mirror is tried.
 """
 
 import contextlib
-import difflib
 import gzip
 import hashlib
 import http.client
@@ -22,11 +21,13 @@ import urllib.request
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from karenina._files import atomic
-from karenina.data.sources import MOST_BYTES, SOURCES, File
+from karenina._words import hint
+from karenina.data.sources import SOURCES, File
 
 # Called with the file's name, the bytes that are there, and the bytes in all if the server says so.
 Progress = Callable[[str, int, int | None], None]
@@ -52,15 +53,21 @@ class _BadAnswer(Exception):
 def get(name: str, data_dir: str | os.PathLike[str], progress: Progress | None = None) -> list[Path]:
     """Fetch and unpack all official files of a data set and return their paths; existing files are checked."""
     if name not in SOURCES:
-        close = difflib.get_close_matches(name, SOURCES, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]}? There are" if close else "there are"
-        raise ValueError(f"no official files to download for {name!r}; {hint}: {', '.join(SOURCES)}")
+        raise ValueError(f"no official files to download for {name!r}; {hint(name, SOURCES)}")
     folder = Path(data_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    return [_get_file(file, folder, progress) for file in SOURCES[name]]
+    return [get_file(file, folder, progress) for file in SOURCES[name]]
 
 
-def _get_file(file: File, folder: Path, progress: Progress | None) -> Path:
+def get_file(
+    file: File, folder: Path, progress: Progress | None = None, *, retries: int = 5, backoff: float = 1.0
+) -> Path:
+    """Fetch a file from the first of its addresses that gives all of it, and unpack it; one in place is checked.
+
+    A connection that is cut or stalls is resumed, up to `retries` times in succession without much progress, waiting
+    `backoff`, 2 `backoff`, 4 `backoff`, ... seconds. A file with a wrong checksum or size is removed, and the next
+    address is tried. It appears in the folder only after the checks.
+    """
     target = folder / {"gunzip": file.filename.removesuffix(".gz"), "cars": "cars", None: file.filename}[file.unpack]
     packed = folder / file.filename
     if _in_place(target, file):
@@ -72,7 +79,7 @@ def _get_file(file: File, folder: Path, progress: Progress | None) -> Path:
         if source == packed:
             _check_in_place(packed, file)
         else:
-            _fill(part, file, progress, retries=5, backoff=1.0)
+            _fill(part, file, progress, retries, backoff)
         if file.unpack is None:
             part.replace(target)
         else:
@@ -179,50 +186,9 @@ def unpack_cars(archive: Path, target: Path) -> None:
         part.rename(target)
 
 
-def download(
-    urls: Sequence[str],
-    path: str | os.PathLike[str],
-    *,
-    sha256: str | None = None,
-    md5: str | None = None,
-    size: int | None = None,
-    most: int = MOST_BYTES,
-    progress: Progress | None = None,
-    retries: int = 5,
-    backoff: float = 1.0,
-) -> Path:
-    """Fetch a file from the first of several addresses that gives all of it.
-
-    A connection that is cut or stalls is resumed, up to `retries` times in succession without much progress,
-    waiting `backoff`, 2 `backoff`, 4 `backoff`, ... seconds. A file with a wrong checksum or size is removed,
-    and the next address is tried. most: bytes after which a file of unknown size is given up. The file appears at
-    `path` only after the checks; what another process puts there meanwhile is checked, and taken if it is right.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = File(path.name, tuple(urls), sha256, md5, size, most)
-    before = _identity(path)
-    with _alone(path) as part:
-        if _identity(path) not in (None, before):
-            with contextlib.suppress(_WrongFile):
-                _check(path, file)
-                return path
-        _fill(part, file, progress, retries, backoff)
-        part.replace(path)
-    return path
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        about = path.stat()
-    except FileNotFoundError:
-        return None
-    return about.st_ino, about.st_ctime_ns
-
-
 def _fill(part: Path, file: File, progress: Progress | None, retries: int, backoff: float) -> None:
     """Fill `part` from the first address that gives the complete file, and check it."""
-    report = progress and _named(progress, file.filename)
+    report = progress and partial(progress, file.filename)
     reasons = []
     for url in file.urls:
         leftover = _size(part) > 0
@@ -254,10 +220,6 @@ def _fill(part: Path, file: File, progress: Progress | None, retries: int, backo
                 os.fsync(whole.fileno())
             return
     raise DownloadError(f"{file.filename} could not be downloaded. {'; '.join(reasons) or 'No address was given.'}")
-
-
-def _named(progress: Progress, name: str) -> Callable[[int, int | None], None]:
-    return lambda done, total: progress(name, done, total)
 
 
 def _size(part: Path) -> int:

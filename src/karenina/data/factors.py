@@ -29,10 +29,13 @@ def _first_bad(bad: NDArray, rows: NDArray, names: tuple[str, ...]) -> str:
     return f"row {row} has {names[column]} = {rows[row, column]}"
 
 
-def _column(names: tuple[str, ...], name: str) -> int:
-    if name not in names:
-        raise ValueError(f"no factor {name!r}; the factors are {', '.join(names)}")
-    return names.index(name)
+def _fixed(factors: "FactorGrid | FactorBox", rows: NDArray, fixed: Fixed | None) -> NDArray:
+    """The rows (n, k) with some factors set to the values at which they are held."""
+    for name, value in (fixed or {}).items():
+        if name not in factors.names:
+            raise ValueError(f"no factor {name!r}; the factors are {', '.join(factors.names)}")
+        rows[:, factors.names.index(name)] = value
+    return factors.check(rows) if fixed else rows
 
 
 @dataclass(frozen=True)
@@ -103,12 +106,7 @@ class FactorGrid:
 
     def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.int64]:
         """n rows (n, k), uniform with replacement; `fixed` maps factor names to a value or to n values."""
-        rows = rng.integers(0, np.array(self.sizes), size=(n, len(self.sizes)))
-        if fixed:
-            for name, value in fixed.items():
-                rows[:, _column(self.names, name)] = value
-            self.check(rows)
-        return rows
+        return _fixed(self, rng.integers(0, np.array(self.sizes), size=(n, len(self.sizes))), fixed)
 
 
 @dataclass(frozen=True)
@@ -151,9 +149,4 @@ class FactorBox:
         return rows
 
     def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.float64]:
-        rows = rng.uniform(self.low, self.high, size=(n, len(self.names)))
-        if fixed:
-            for name, value in fixed.items():
-                rows[:, _column(self.names, name)] = value
-            self.check(rows)
-        return rows
+        return _fixed(self, rng.uniform(self.low, self.high, size=(n, len(self.names))), fixed)

@@ -6,7 +6,6 @@ first image asked for, into a cache beside them (dSprites 0.4 GB, 3D Shapes 5.9 
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from karenina.data._reading import (
     npz_small,
     open_h5,
 )
-from karenina.data._rows import CachedRows, H5Rows, MappedRows, MemoryRows, Rows, h5_rows
+from karenina.data._rows import CachedRows, H5Rows, MappedRows, Rows, h5_rows, memory_rows
 from karenina.data.dataset import DataSet, TableDataSet
 from karenina.data.factors import FactorGrid
 from karenina.data.official_mat import cars3d_file, smallnorb_file
@@ -55,37 +54,21 @@ MPI3D_FACTORS = (
 MPI3D_SIZES = ((6, 6, 2, 3, 3, 40, 40), (4, 4, 2, 3, 3, 40, 40))
 
 
-@dataclass
-class GridImages:
+# The first arguments of these are given by functools.partial, which can be sent to workers.
+def _grid_images(grid: FactorGrid, fetch: Rows, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
     """Factor rows to images, when the images lie in the grid's own order."""
-
-    grid: FactorGrid
-    fetch: Rows
-
-    def __call__(self, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
-        return self.fetch(np.ravel_multi_index(tuple(rows.T), self.grid.sizes))
+    return fetch(np.ravel_multi_index(tuple(rows.T), grid.sizes))
 
 
-@dataclass
-class ChannelsFirst:
+def _channels_first(rows: Rows, index: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Stored images (n, h, w, c) as (n, c, h, w)."""
-
-    rows: Rows
-
-    def __call__(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-        return np.ascontiguousarray(self.rows(index).transpose(0, 3, 1, 2))
+    return np.ascontiguousarray(rows(index).transpose(0, 3, 1, 2))
 
 
-@dataclass
-class BinaryImages:
-    """Stored bits (n, h w / 8) as images (n, 1, h, w) of 0 and 255."""
-
-    rows: Rows
-    shape: tuple[int, int]
-
-    def __call__(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-        bits = np.unpackbits(self.rows(index), axis=1)
-        return np.negative(bits, out=bits).reshape(len(bits), 1, *self.shape)  # -1 is 255 in uint8
+def _binary_images(rows: Rows, index: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Stored bits (n, 512) as images (n, 1, 64, 64) of 0 and 255."""
+    bits = np.unpackbits(rows(index), axis=1)
+    return np.negative(bits, out=bits).reshape(len(bits), 1, 64, 64)  # -1 is 255 in uint8
 
 
 def dsprites_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> DataSet | None:
@@ -114,10 +97,10 @@ def dsprites_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> Dat
     fetch: Rows
     if shape[0] < 10_000:
         images = np.concatenate(list(read()))[:, None]
-        fetch = MemoryRows(images * np.uint8(255) if images.max() <= 1 else images)
+        fetch = memory_rows(images * np.uint8(255) if images.max() <= 1 else images)
     else:
         packed = CachedRows((path,), (shape[0], 512), partial(_pack, path, read), tag="bits")
-        fetch = BinaryImages(packed, (64, 64))
+        fetch = partial(_binary_images, packed)
     grid = FactorGrid(dsprites.GRID.names, _sizes or dsprites.GRID.sizes)
     return _grid_or_table("dsprites", path, grid, labels, (1, 64, 64), shape[0], fetch)
 
@@ -151,15 +134,15 @@ def shapes3d_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> Dat
     rows = h5_rows(path, "images")
     fetch: Rows
     if rows is not None:
-        fetch = ChannelsFirst(rows)
+        fetch = partial(_channels_first, rows)
     else:
-        slow = ChannelsFirst(H5Rows(path, "images"))
-        fetch = CachedRows((path,), (count, 3, 64, 64), partial(_channels_first, path), otherwise=slow)
+        slow = partial(_channels_first, H5Rows(path, "images"))
+        fetch = CachedRows((path,), (count, 3, 64, 64), partial(_unpacked, path), otherwise=slow)
     grid = FactorGrid(shapes3d.GRID.names, _sizes or shapes3d.GRID.sizes)
     return _grid_or_table("shapes3d", path, grid, _shapes3d_classes(values), (3, 64, 64), count, fetch)
 
 
-def _channels_first(path: Path) -> Iterator[NDArray[np.uint8]]:
+def _unpacked(path: Path) -> Iterator[NDArray[np.uint8]]:
     for block in h5_blocks(path, "images"):
         yield block.transpose(0, 3, 1, 2)
 
@@ -211,7 +194,9 @@ def mpi3d_file(folder: Path | None, version: str, *, _sizes: tuple[int, ...] | N
     else:
         rows = CachedRows((path,), array.shape, array.blocks)
     grid = FactorGrid(MPI3D_FACTORS, fitting[0])
-    return DataSet(name, grid, (3, 64, 64), GridImages(grid, ChannelsFirst(rows)), source=path.name)
+    return DataSet(
+        name, grid, (3, 64, 64), partial(_grid_images, grid, partial(_channels_first, rows)), source=path.name
+    )
 
 
 def _grid_or_table(
@@ -232,6 +217,6 @@ def _grid_or_table(
     if labels is not None and not _finite(labels):
         raise ValueError(f"{path}: not all labels are finite numbers")
     if labels is None or (whole and np.array_equal(labels, grid.rows(np.arange(count)))):
-        return DataSet(name, grid, image_shape, GridImages(grid, fetch), source=path.name)
+        return DataSet(name, grid, image_shape, partial(_grid_images, grid, fetch), source=path.name)
     rows = f"{count:,} of {len(grid):,} images" if not whole else "not in the order of the grid"
     return TableDataSet(name, grid.names, labels, image_shape, fetch, source=f"{path.name}, {rows}")

@@ -143,19 +143,15 @@ def cars3d_file(folder: Path | None, *, _sizes: tuple[int, ...] | None = None) -
     shape = (len(paths) * math.prod(views), 3, 64, 64)
     fetch = CachedRows(paths, shape, partial(_car_images, paths, views), tag="64x64")
     source = f"{len(paths)} car_*.mat" if len(paths) == CARS else f"{len(paths)} of {CARS} car_*.mat"
-    return DataSet("cars3d", grid, (3, 64, 64), CarImages(views, fetch), source=source)
+    return DataSet("cars3d", grid, (3, 64, 64), partial(_cars_at, views, fetch), source=source)
 
 
-@dataclass
-class CarImages:
+def _cars_at(
+    views: tuple[int, ...], fetch: Rows, rows: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.uint8]:
     """Factor rows (elevation, azimuth, object) to images that lie object by object."""
-
-    views: tuple[int, ...]
-    fetch: Rows
-
-    def __call__(self, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
-        elevation, azimuth, car = rows.T
-        return self.fetch((car * self.views[0] + elevation) * self.views[1] + azimuth)
+    elevation, azimuth, car = rows.T
+    return fetch((car * views[0] + elevation) * views[1] + azimuth)
 
 
 def _car_images(paths: tuple[Path, ...], views: tuple[int, ...]) -> Iterator[NDArray[np.uint8]]:

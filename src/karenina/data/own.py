@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from PIL import Image
 from karenina._words import hint
 from karenina.data._attributes import read_factors
 from karenina.data._reading import h5_blocks, h5_dataset, h5_small, npz_array, npz_small, open_h5, open_image
-from karenina.data._rows import MEMORY_LIMIT, CachedRows, MappedRows, MemoryRows, Rows, cache_folder, gather, h5_rows
+from karenina.data._rows import MEMORY_LIMIT, CachedRows, MappedRows, Rows, cache_folder, gather, h5_rows, memory_rows
 from karenina.data.dataset import TableDataSet
 from karenina.data.pairs import frame_pairs, read_pairs
 
@@ -33,15 +33,11 @@ Size = int | tuple[int, int] | str
 
 
 def open_own(path: Path, **options: Any) -> TableDataSet:
-    """A folder, .npz or .h5 as a data set. See `folder`, `npz_file` and `h5_file` for the options."""
-    readers: dict[str, Callable[..., TableDataSet]] = {".npz": npz_file, ".h5": h5_file, ".hdf5": h5_file}
+    """A folder, .npz or .h5 as a data set. See `folder` and `array_file` for the options."""
     path = Path(path)
     if not path.exists():
         raise ValueError(f"{str(path)!r} does not exist; expected a folder of images, an .npz or an .h5")
-    # A pipe or a device is no file: to read it might never end.
-    reader = folder if path.is_dir() else readers.get(path.suffix.lower()) if path.is_file() else None
-    if reader is None:
-        raise ValueError(f"{str(path)!r} is neither a folder of images nor one of {', '.join(readers)}")
+    reader: Callable[..., TableDataSet] = folder if path.is_dir() else array_file
     known = list(inspect.signature(reader).parameters)[1:]
     for option in options:
         if option not in known:
@@ -197,25 +193,19 @@ class LoadImage:
         return np.moveaxis(np.asarray(image).reshape(*self.shape, self.channels), 2, 0)
 
 
-@dataclass
-class FileRows:
+def _file_rows(files: tuple[Path, ...], load: LoadImage, index: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Images decoded at every call, for when there is room neither in memory nor on disk."""
-
-    files: tuple[Path, ...]
-    load: LoadImage
-
-    def __call__(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-        return np.stack([self.load(self.files[i]) for i in index])
+    return np.stack([load(files[i]) for i in index])
 
 
 def _image_rows(files: tuple[Path, ...], image_shape: tuple[int, int, int], load: LoadImage) -> Rows:
     shape = (len(files), *image_shape)
     blocks = partial(_decoded, files, load)
     if math.prod(shape) <= MEMORY_LIMIT:
-        return MemoryRows(gather(shape, blocks()))
+        return memory_rows(gather(shape, blocks()))
     cache = cache_folder()
     tag = f"{_by(image_shape)}{f'-crop{_by(load.crop)}' if load.crop else ''}"
-    return CachedRows(files, shape, blocks, otherwise=FileRows(files, load), folder=cache, tag=tag)
+    return CachedRows(files, shape, blocks, otherwise=partial(_file_rows, files, load), folder=cache, tag=tag)
 
 
 def _by(sizes: tuple[int, ...]) -> str:
@@ -228,45 +218,49 @@ def _decoded(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.ui
             yield np.stack(list(pool.map(load, files[start : start + 1024])))
 
 
-def npz_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
-    """An .npz with `images`, optionally `factors` (n, k) and `factor_names` (k).
+class Stored(NamedTuple):
+    """What an array of images (n, ...) in a file is, unread. rows: the quickest way to single ones, if there is any."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    blocks: Callable[[], Iterator[NDArray]]
+    rows: Rows | None = None
+    factors: NDArray | None = None
+    names: NDArray | None = None
+
+
+def stored(path: Path, *, labels: bool = False) -> Stored:
+    """The `images` of an .npz or .h5; with `labels` also its `factors` and `factor_names`, if it has some."""
+    kind = path.suffix.lower()
+    # A pipe or a device is no file: to read it might never end.
+    if kind not in (".npz", ".h5", ".hdf5") or not path.is_file():
+        raise ValueError(f"{str(path)!r} is neither a folder of images nor one of .npz, .h5, .hdf5")
+    if kind == ".npz":
+        array = npz_array(path, "images", "an .npz with images (n, h, w[, c])")
+        small = npz_small(path, "factors", "factor_names") if labels else {}
+        mapped = None if array.offset is None else MappedRows(path, array.shape, array.offset, array.dtype)
+        return Stored(array.shape, array.dtype, array.blocks, mapped, small.get("factors"), small.get("factor_names"))
+    expected = "an HDF5 file with images (n, h, w[, c])"
+    with open_h5(path, expected) as file:
+        images = h5_dataset(file, "images", expected)
+        shape, dtype = tuple(images.shape), images.dtype
+        factors, names = (h5_small(file, key, expected) if labels else None for key in ("factors", "factor_names"))
+    return Stored(shape, dtype, partial(h5_blocks, path, "images"), h5_rows(path, "images"), factors, names)
+
+
+def array_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
+    """An .npz or .h5 with `images`, optionally `factors` (n, k) and `factor_names` (k).
 
     images is (n, h, w), (n, h, w, c) or (n, c, h, w) with one or three channels, uint8, bool, or float in [0, 1].
     `size` and `grey` are those of `folder`.
     """
-    path = Path(path)
-    expected = "an .npz with images (n, h, w[, c])"
-    array = npz_array(path, "images", expected)
-    small = npz_small(path, "factors", "factor_names")
-    mapped = None if array.offset is None else MappedRows(path, array.shape, array.offset, array.dtype)
-    factors, names = small.get("factors"), small.get("factor_names")
-    return _array_set(path, array.shape, array.dtype, array.blocks, mapped, factors, names, size, grey)
+    return array_set(Path(path), stored(Path(path), labels=True), size, grey)
 
 
-def h5_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
-    """An .h5 with the datasets that `npz_file` describes."""
-    path = Path(path)
-    expected = "an HDF5 file with images (n, h, w[, c])"
-    with open_h5(path, expected) as file:
-        images = h5_dataset(file, "images", expected)
-        shape, dtype = images.shape, images.dtype
-        factors, names = (h5_small(file, key, expected) for key in ("factors", "factor_names"))
-    blocks = partial(h5_blocks, path, "images")
-    return _array_set(path, shape, dtype, blocks, h5_rows(path, "images"), factors, names, size, grey)
-
-
-def _array_set(
-    path: Path,
-    shape: tuple[int, ...],
-    dtype: np.dtype,
-    blocks: Callable[[], Iterator[NDArray]],
-    rows: Rows | None,
-    factors: NDArray | None,
-    names: NDArray | None,
-    size: Size | None,
-    grey: bool | None,
-) -> TableDataSet:
+def array_set(path: Path, found: Stored, size: Size | None, grey: bool | None) -> TableDataSet:
+    """The data set of an array of images, brought to a size and to one or three channels."""
     _check_flags(grey=grey)
+    shape, dtype, blocks, rows, factors, names = found
     axis = _channel_axis(path, shape)
     if dtype.kind not in "bf" and dtype != np.uint8:
         raise ValueError(f"{path}: images are {dtype}, expected uint8, bool, or float in [0, 1]")
@@ -281,9 +275,9 @@ def _array_set(
     table, factor_names = _table(path, shape[0], factors, names)
     fetch: Rows
     if shape[0] * math.prod(image_shape) <= MEMORY_LIMIT:
-        fetch = MemoryRows(gather((shape[0], *image_shape), map(convert, blocks())))
+        fetch = memory_rows(gather((shape[0], *image_shape), map(convert, blocks())))
     elif rows is not None:
-        fetch = Converted(rows, convert)
+        fetch = partial(_converted_rows, rows, convert)
     else:
         tag = f"images-{_by(image_shape)}"
         fetch = CachedRows((path,), (shape[0], *image_shape), partial(_converted, blocks, convert), tag=tag)
@@ -334,15 +328,9 @@ class ConvertRows:
         return np.ascontiguousarray(images)
 
 
-@dataclass
-class Converted:
+def _converted_rows(rows: Rows, convert: ConvertRows, index: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Rows of a file, converted at every call."""
-
-    rows: Rows
-    convert: ConvertRows
-
-    def __call__(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-        return self.convert(self.rows(index))
+    return convert(rows(index))
 
 
 def _table(path: Path, count: int, factors: NDArray | None, names: NDArray | None) -> tuple[NDArray, tuple[str, ...]]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._files import atomic
-from karenina.data._rows import cache_folder, only_one
+from karenina._files import atomic, held
+from karenina.data._rows import cache_folder
 from karenina.data.dataset import DataSet, TableDataSet
 from karenina.data.factors import FactorGrid
 
@@ -98,7 +98,7 @@ class Smaller:
         images = np.empty(shape, np.uint8)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with only_one(path.parent):  # of many workers one makes them, and the others wait
+            with held(path.parent, wait=True):  # of many workers one makes them, and the others wait
                 if (found := _read(path, shape)) is not None:
                     return found
                 self._fill(images)

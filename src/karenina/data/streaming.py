@@ -12,21 +12,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina.data import DataSet, load, names, own_path
-from karenina.data._reading import h5_blocks, h5_dataset, npz_array, open_h5
-from karenina.data._rows import MemoryRows
+from karenina.data._rows import memory_rows
 from karenina.data.dataset import TableDataSet
 from karenina.data.naming import split_name
 from karenina.data.own import (
     ConvertRows,
     LoadImage,
     Size,
-    _array_set,
+    Stored,
     _channel_axis,
     _decoded,
     _pair,
     image_files,
     image_heads,
+    stored,
 )
+from karenina.data.own import array_set as own_set
 
 _BLOCK = 1024
 _ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
@@ -78,7 +79,7 @@ def survey(images: Images) -> Survey:
         modes = Counter(mode for mode, _ in heads)
         grey = all(mode in ("1", "L", "LA", *_SIXTEEN_BITS) for mode in modes)
         return Survey(len(heads), Counter(cut or size for _, size in heads), modes, grey)
-    shape = _array_shape(path)
+    shape = stored(path).shape
     axis = _channel_axis(path, shape)
     return _of_shape(shape[0], _sides(shape, axis), 1 if axis is None else shape[axis])
 
@@ -105,25 +106,15 @@ def _sides(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
     return tuple(side for i, side in enumerate(shape) if i not in (0, axis))
 
 
-def _array_shape(path: Path) -> tuple[int, ...]:
-    expected = "images (n, h, w[, c])"
-    if path.suffix.lower() == ".npz":
-        return npz_array(path, "images", f"an .npz with {expected}").shape
-    if path.suffix.lower() in (".h5", ".hdf5"):
-        with open_h5(path, f"an HDF5 file with {expected}") as file:
-            return tuple(h5_dataset(file, "images", expected).shape)
-    raise ValueError(f"{str(path)!r} is neither a folder of images nor one of .npz, .h5, .hdf5")
-
-
 def array_set(images: ArrayLike, *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
-    """An array in memory as a data set without factors: the layouts and types of karenina.data.own.npz_file.
+    """An array in memory as a data set without factors: the layouts and types of karenina.data.own.array_file.
 
     >>> array_set(np.zeros((5, 8, 6, 3), np.uint8), size=(4, 3)).image_shape
     (3, 4, 3)
     """
     array = np.asarray(images)
-    blocks = partial(_slices, array)
-    return _array_set(Path("array"), array.shape, array.dtype, blocks, MemoryRows(array), None, None, size, grey)
+    found = Stored(array.shape, array.dtype, partial(_slices, array), memory_rows(array))
+    return own_set(Path("array"), found, size, grey)
 
 
 def _slices(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
@@ -157,11 +148,9 @@ def stream(
             )
             return
         else:
-            stored = _array_shape(path)
-            convert = ConvertRows(str(path), _channel_axis(path, stored), size, channels)
-            of_npz = path.suffix.lower() == ".npz"
-            found = npz_array(path, "images", "an .npz").blocks() if of_npz else h5_blocks(path, "images")
-            yield from _numbered(map(convert, (part for block in found for part in _slices(block))))
+            found = stored(path)
+            convert = ConvertRows(str(path), _channel_axis(path, found.shape), size, channels)
+            yield from _numbered(map(convert, (part for block in found.blocks() for part in _slices(block))))
             return
     if isinstance(images, DataSet):
         if images.image_shape != shape:

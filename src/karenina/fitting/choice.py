@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from karenina._active import ACTIVE_KL
 from karenina.evaluation.udr_versions import compute_udr
 from karenina.fitting.halving import Known, Setting
+from karenina.numerics.arrays import Floats
 from karenina.numerics.gaussian import kl_per_latent
 from karenina.selection import udr
 
@@ -29,8 +30,6 @@ _CHANCE_COPIES, _CHANCE_ROWS = 30, 500
 
 COLUMNS = ["rank", "run", "method", "strength", "seed", "agreement", "udr_setting", "udr", "udr_a2a", "low", "high"]
 COLUMNS += ["active", "explained"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,20 +154,16 @@ class Compared:
 
 def compare(models: Sequence[Model]) -> Compared:
     """UDR of models, within settings and all to all (Duan et al. 2020, section 4)."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of latents near the threshold and the like
-        return _compare(models)
-
-
-def _compare(models: Sequence[Model]) -> Compared:
     count = len(models)
     nothing = np.full(count, math.nan)
     if count < 2:
         return Compared(models, nothing, nothing, np.full((count, 2), math.nan))
     codes, kl = [model.codes for model in models], [model.kl for model in models]
     names = [str(model.setting) for model in models]
-    within = compute_udr("udr_lasso", codes, kl, names).scores if len(set(names)) < count else nothing
-    everyone = compute_udr("udr_lasso_a2a", codes, kl, names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of latents near the threshold and the like
+        within = compute_udr("udr_lasso", codes, kl, names).scores if len(set(names)) < count else nothing
+        everyone = compute_udr("udr_lasso_a2a", codes, kl, names)
     return Compared(models, np.asarray(within), np.asarray(everyone.scores), np.asarray(everyone.interval))
 
 

@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 FORMATS = (".parquet", ".csv")
 
 
-def chosen_run(path: str | os.PathLike[str]) -> "Run":
-    """The run in a directory, or the one that the fit in it chose."""
+def chosen_run(run: "Run | str | os.PathLike[str]") -> "Run":
+    """A run that has a directory, the run in a directory, or the one that the fit in it chose."""
+    from karenina.training.run import Run
     from karenina.training.run import open as open_run
 
-    return pick(path) if (Path(path) / FIT).exists() else open_run(path)
+    if not isinstance(run, Run):
+        return pick(run) if (Path(run) / FIT).exists() else open_run(run)
+    if run.path is None:
+        raise ValueError("the run was trained without out=, so it has no directory: give it one")
+    return run
 
 
 def columns(run: "Run", where: str | os.PathLike[str]) -> list[str]:
@@ -68,15 +73,11 @@ def encode(
     >>> encode("runs/a", karenina.load("blobs"), "codes.parquet")
     3072
     """
-    from karenina.training.run import Run
-
     path = Path(out)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"codes are written to {' or '.join(FORMATS)}, got {str(path)!r}")
-    opened = run if isinstance(run, Run) else chosen_run(run)
-    if opened.path is None:
-        raise ValueError("the run was trained without out=, so it has no directory: give it one")
-    where = opened.path if isinstance(run, Run) else run
+    opened = chosen_run(run)
+    where: Any = opened.path if opened is run else run
     names = columns(opened, where)
     kept = _active(opened, where) if active else list(range(opened.latents))
     options = {k: v for k, v in split_name(opened.config.data)[1].items() if k in ("crop", "recursive")}

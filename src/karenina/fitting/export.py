@@ -4,7 +4,6 @@ What is written is tried out before it takes its place: its codes and images mus
 """
 
 import copy
-import importlib
 import json
 import logging
 import os
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from karenina._files import checksum
+from karenina._plugins import need
 from karenina._version import __version__
 from karenina.fitting.encoding import chosen_run, columns
 from karenina.fitting.folder import fit_of, read_answer
@@ -81,13 +81,9 @@ def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to:
     >>> [path.name for path in export(run, "exported", "hub")]
     ['README.md', 'config.json', 'model.safetensors', 'run.json', 'traversals.gif', 'traversals.png']
     """
-    from karenina.training.run import Run
-
     if to not in KINDS:
         raise ValueError(f"a run is exported to {', '.join(KINDS)}; got {to!r}")
-    opened = run if isinstance(run, Run) else chosen_run(run)
-    if opened.path is None:
-        raise ValueError("the run was trained without out=, so it has no directory: give it one")
+    opened = chosen_run(run)
     target = Path(out)
     if target.exists() and not target.is_dir():
         raise ValueError(f"{target} is a file; expected a folder")
@@ -140,9 +136,7 @@ def _compare(run: "Run", name: str, given: Tensor, found: list[NDArray[Any]], wh
 
 
 def _onnx(run: "Run", given: Any, folder: Path) -> None:
-    runtime = _need("onnxruntime")
-    _need("onnx")
-    _need("onnxscript")
+    runtime, *_ = (need(module, "export") for module in ("onnxruntime", "onnx", "onnxscript"))
     inputs = {"encoder": ("images", ["mean", "logvar"]), "decoder": ("codes", ["images"])}
     for name, (module, example) in parts(run).items():
         file = folder / f"{name}.onnx"
@@ -269,10 +263,3 @@ def _quiet(name: str) -> Iterator[None]:
         yield
     finally:
         log.setLevel(before)
-
-
-def _need(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ValueError(f"exporting to ONNX needs {module}: pip install 'karenina[export]'") from None

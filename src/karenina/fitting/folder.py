@@ -18,18 +18,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from karenina._files import atomic, sweep
+from karenina._files import atomic, make_folder, sweep
 from karenina.fitting.halving import Setting, Wanted
 
 FORMAT = 1
-FIT, ANSWER, RANKING, PAGE, NAMES, MODEL = (
-    "fit.json",
-    "answer.json",
-    "ranking.csv",
-    "index.html",
-    "names.json",
-    "model",
-)
+FIT, ANSWER, RANKING = "fit.json", "answer.json", "ranking.csv"
+PAGE, NAMES, MODEL = "index.html", "names.json", "model"
 
 
 @dataclass
@@ -77,13 +71,7 @@ class Folder:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Folder":
         """The fit in a folder, or a new one in an empty folder."""
-        if not os.fspath(path):
-            raise ValueError("out is empty; expected a directory")
-        root = Path(path)
-        try:
-            root.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise ValueError(f"{root} is not a directory, nor can it be made one: a file is in the way") from None
+        root = make_folder(path)
         if (root / FIT).exists():
             about = _read(root / FIT)
             try:

@@ -21,8 +21,7 @@ from karenina.fitting.choice import ROWS, Compared, Model, compare, measure
 from karenina.fitting.folder import ANSWER, Folder, Plan
 from karenina.fitting.guidance import advise, judge
 from karenina.fitting.halving import MOST_SEEDS, Setting, Wanted, cut, first_round, next_round
-from karenina.fitting.look import Look, look_at
-from karenina.fitting.source import CPU_SIDES, Source, open_source
+from karenina.fitting.look import CPU_SIDES, Look, Source, look_at, open_source
 
 if TYPE_CHECKING:
     from karenina.training.population import PopulationProgress

@@ -17,6 +17,7 @@ from karenina._version import __version__
 from karenina.fitting.answer import Fit, headline
 from karenina.fitting.folder import PAGE, read_names
 from karenina.fitting.guidance import CARE, FAIR
+from karenina.pages.model import picture
 from karenina.training.pictures import mosaic, prior_span
 
 if TYPE_CHECKING:
@@ -165,18 +166,6 @@ def animation(frames: NDArray[np.float32]) -> dict[str, Any]:
     images[0].save(buffer, format="GIF", save_all=True, append_images=images[1:], duration=90, loop=0)
     src = f"data:image/gif;base64,{base64.b64encode(buffer.getvalue()).decode()}"
     return {"src": src, "width": images[0].width, "height": images[0].height}
-
-
-def picture(pixels: NDArray[np.float32]) -> dict[str, Any]:
-    """An image (c, h, w) in [0, 1] as a PNG that the page carries."""
-    from PIL import Image
-
-    values = np.round(255 * pixels[:3]).clip(0, 255).astype(np.uint8)
-    image = Image.fromarray(values[0] if len(values) != 3 else np.ascontiguousarray(values.transpose(1, 2, 0)))
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG")
-    src = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
-    return {"src": src, "width": image.width, "height": image.height}
 
 
 def _reconstructions(run: "Run", data: "DataSet") -> dict[str, Any]:

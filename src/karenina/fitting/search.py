@@ -5,17 +5,15 @@ setting's seeds, and how many latents are active. Trials are in search.db (SQLit
 folder at the same time, and any of them may be killed.
 """
 
-import importlib
 import math
-import os
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karenina._files import lock
+from karenina._files import held
+from karenina._plugins import need
 from karenina.fitting.choice import compare
 from karenina.fitting.halving import Setting
 
@@ -30,10 +28,7 @@ RATES = (3e-4, 3e-3)
 
 
 def _optuna() -> Any:
-    try:
-        optuna = importlib.import_module("optuna")
-    except ImportError:
-        raise ValueError("the search needs optuna: pip install 'karenina[search]'") from None
+    optuna = need("optuna", "search")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 
@@ -106,13 +101,9 @@ def run_search(job: "Job", track: str | None) -> "Fit":
 @contextmanager
 def _waiting(path: Path) -> Iterator[None]:
     """A lock that waits, on a file of its own: other processes train while this one plans or ranks."""
-    handle = os.open(path / ".search.lock", os.O_RDWR | os.O_CREAT)
-    try:
-        while lock(handle) is False:
-            time.sleep(0.2)
+    (path / ".search.lock").touch()
+    with held(path / ".search.lock", wait=True):
         yield
-    finally:
-        os.close(handle)
 
 
 def _room(study: Any, job: "Job") -> int:

@@ -8,8 +8,8 @@ from karenina.metrics._dci import DCI, Lasso, Trees, dci, dci_from_importance
 from karenina.metrics._dci_es import DCIES, dci_es
 from karenina.metrics._explicitness import explicitness
 from karenina.metrics._infomec import InfoMEC, infomec
+from karenina.metrics._inputs import Result
 from karenina.metrics._irs import irs
-from karenina.metrics._result import Result
 from karenina.metrics._sap import sap
 from karenina.metrics.alignment import AlignedDCI, aligned_dci
 from karenina.metrics.files import read_codes

@@ -8,10 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, metric
-from karenina.metrics._rows import split
+from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, metric, split
 from karenina.numerics import lasso
 from karenina.numerics.boosting import Sorted, boost
+from karenina.numerics.checks import one_of, positive_integer
 from karenina.numerics.forests import choose, forest
 
 Fitted = tuple[Floats, Floats, dict[str, Any]]
@@ -57,17 +57,6 @@ class DCI:
         return float(self.disentanglement)
 
 
-def _known(name: str, given: Any, choices: Any) -> None:
-    if given not in choices:
-        raise ValueError(f"{name} is {given!r}, expected one of {', '.join(repr(choice) for choice in choices)}")
-
-
-def _at_least(least: int, **numbers: int) -> None:
-    for name, number in numbers.items():
-        if number != int(number) or number < least:
-            raise ValueError(f"{name} has {number}, expected integers of {least} or more")
-
-
 @dataclass(frozen=True)
 class Lasso:
     """Importance |w| of a lasso on all codes. Labels are taken as numbers.
@@ -86,8 +75,8 @@ class Lasso:
     folds: int = 10
 
     def __post_init__(self) -> None:
-        _known("scale", self.scale, ("standard", "range"))
-        _at_least(2, folds=self.folds)
+        one_of("scale", self.scale, ("standard", "range"))
+        positive_integer(self.folds, "folds", 2)
 
     def labelled(self, inputs: Inputs) -> NDArray[np.bool_]:
         """Which factors are predicted as labels."""
@@ -131,14 +120,14 @@ class Trees:
     importance: Literal["impurity", "splits"] = "impurity"
 
     def __post_init__(self) -> None:
-        _known("kind", self.kind, ("forest", "boosted"))
-        _known("backend", self.backend, ("fast", "sklearn"))
-        _known("importance", self.importance, ("impurity", "splits"))
+        one_of("kind", self.kind, ("forest", "boosted"))
+        one_of("backend", self.backend, ("fast", "sklearn"))
+        one_of("importance", self.importance, ("impurity", "splits"))
         if self.importance == "splits" and self.kind == "boosted":
             raise ValueError("importance='splits' is for forests: boosted trees are too shallow to count their splits")
-        _at_least(2, folds=self.folds)
+        positive_integer(self.folds, "folds", 2)
         for depth in self.depths:
-            _at_least(1, depths=depth)
+            positive_integer(depth, "each of depths")
         if not self._shares or not all(0 < share <= 1 for share in self._shares):
             raise ValueError(
                 f"max_features is {self.max_features!r}, expected shares of the codes, above 0 and up to 1"
@@ -259,10 +248,10 @@ def dci(
     >>> round(dci(v, v, model=Trees("forest", depths=(4, 8), folds=3)).disentanglement, 2)
     1.0
     """
-    _known("completeness", completeness, ("mean", "weighted"))
-    _known("informativeness", informativeness, (None, *MEASURES))
+    one_of("completeness", completeness, ("mean", "weighted"))
+    one_of("informativeness", informativeness, (None, *MEASURES))
     if isinstance(model, str):
-        _known("model", model, MODELS)
+        one_of("model", model, MODELS)
     predictor = MODELS[model] if isinstance(model, str) else model
     if informativeness == "accuracy" and isinstance(predictor, Lasso):
         raise ValueError("informativeness='accuracy' needs predicted labels, and the lasso predicts numbers")
@@ -315,7 +304,7 @@ def dci_from_importance(importance: ArrayLike, *, completeness: str = "mean") ->
     >>> result.disentanglement, round(result.completeness, 6)  # 1 - ln 2 / ln 10
     (1.0, 0.69897)
     """
-    _known("completeness", completeness, ("mean", "weighted"))
+    one_of("completeness", completeness, ("mean", "weighted"))
     r = np.asarray(importance, np.float64)
     if r.ndim != 2 or 0 in r.shape or not np.isfinite(r).all() or (r < 0).any():
         raise ValueError(f"importance must be finite and not negative, of shape (d, k); got shape {r.shape}")

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina.metrics._dci import dci_from_importance
-from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, metric
-from karenina.metrics._rows import split
+from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, metric, split
 from karenina.numerics.checks import positive_integer
 from karenina.numerics.columns import scale_of
 

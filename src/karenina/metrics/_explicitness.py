@@ -4,13 +4,10 @@ import warnings
 
 import numpy as np
 
-from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, metric
-from karenina.metrics._result import Result
-from karenina.metrics._rows import split
+from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Result, Test, metric, split
+from karenina.numerics.checks import one_of
 from karenina.numerics.columns import scale_of
 from karenina.numerics.logistic import Design, multinomial, one_vs_rest, softmax
-
-CLASSIFIERS = ("one_vs_rest", "multinomial")
 
 
 @metric
@@ -66,18 +63,20 @@ def explicitness(
     >>> float(explicitness(v, v)) > 0.95
     True
     """
-    if classifier not in CLASSIFIERS:
-        raise ValueError(f"classifier is {classifier!r}, expected one of {', '.join(map(repr, CLASSIFIERS))}")
-    if scale not in ("standard", "range"):
-        raise ValueError(f"scale is {scale!r}, expected 'standard' or 'range'")
+    one_of("classifier", classifier, ("one_vs_rest", "multinomial"))
+    one_of("scale", scale, ("standard", "range"))
     rng = np.random.default_rng(seed)
     inputs, train, held = split(inputs, test_fraction, rows, rng)
     labels = inputs.binned(factor_bins)
     live = inputs.codes[:, inputs.live]
     low, unit = scale_of(live[train], scale)
     design, unseen = Design.of((live[train] - low) / unit), (live[held] - low) / unit
-    areas = _by_softmax if classifier == "multinomial" else _by_one_vs_rest
-    curves = [areas(design, label[train], unseen, label[held], balanced) for label in labels.T]
+    shares = _by_softmax if classifier == "multinomial" else _by_one_vs_rest
+    curves = []
+    for label in labels.T:
+        classes, position = np.unique(label[train], return_inverse=True)
+        scores = shares(design, position, unseen, balanced) if len(classes) > 1 else np.empty((len(unseen), 1))
+        curves.append(_areas(scores, classes, label[held]))
     if rescale:
         curves = [(classes, 2 * (auc - 0.5)) for classes, auc in curves]
     per_factor = np.array([auc.mean() if auc.size else np.nan for _, auc in curves])
@@ -89,25 +88,18 @@ def explicitness(
     return Result(value, per_factor=inputs.among_given(per_factor), details={"auc": tuple(curves)})
 
 
-def _by_softmax(design: Design, y: Ints, held: Floats, truth: Ints, balanced: bool) -> tuple[Ints, Floats]:
-    classes, position = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
-        return classes[:0], np.empty(0)
-    weights = (len(y) / len(classes) / np.bincount(position))[position] if balanced else None
-    w = multinomial(design, position, len(classes), weights=weights)
-    return _areas(softmax(held @ w[:-1] + w[-1])[0], classes, truth)
+def _by_softmax(design: Design, y: Ints, held: Floats, balanced: bool) -> Floats:
+    count = np.bincount(y)
+    w = multinomial(design, y, len(count), weights=(len(y) / len(count) / count)[y] if balanced else None)
+    return softmax(held @ w[:-1] + w[-1])[0]
 
 
-def _by_one_vs_rest(design: Design, y: Ints, held: Floats, truth: Ints, balanced: bool) -> tuple[Ints, Floats]:
-    classes, position = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
-        return classes[:0], np.empty(0)
-    count = np.bincount(position)
-    weights = len(y) / 2 / np.stack([len(y) - count, count]) if balanced else np.ones((2, len(classes)))
-    w = one_vs_rest(design, position, weights)
+def _by_one_vs_rest(design: Design, y: Ints, held: Floats, balanced: bool) -> Floats:
+    count = np.bincount(y)
+    weights = len(y) / 2 / np.stack([len(y) - count, count]) if balanced else np.ones((2, len(count)))
+    w = one_vs_rest(design, y, weights)
     p = 1 / (1 + np.exp(-(held @ w[:-1] + w[-1])))
-    p /= np.maximum(p.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    return _areas(p, classes, truth)
+    return p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(float).tiny)
 
 
 def _areas(scores: Floats, classes: Ints, truth: Ints) -> tuple[Ints, Floats]:

@@ -1,24 +1,21 @@
-"""Checked codes and factors, and the decorator that makes a public metric of a function of them."""
+"""What metrics take and give: checked codes and factors, which rows train and test, the result, the decorator."""
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from karenina.numerics.checks import as_matrix, flags
+from karenina.numerics.arrays import Bools, Floats, Ints, as_factors, column_names
+from karenina.numerics.checks import as_matrix, flags, positive_integer
 from karenina.numerics.columns import ranks, varying
 from karenina.numerics.histograms import Binning as Kind
 from karenina.numerics.histograms import discretise
-from karenina.numerics.labels import as_factors, column_names
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Continuous = bool | Sequence[bool] | None
 Test = tuple[ArrayLike, ArrayLike] | None
 
@@ -167,6 +164,57 @@ def _checked_test(test: Test, d: int, k: int) -> tuple[Floats, Floats] | None:
     if len(z) != len(v) or not len(z) or z.shape[1] != d or v.shape[1] != k:
         raise ValueError(f"test has shapes {z.shape} and {v.shape}, expected (m, {d}) and (m, {k})")
     return z, v
+
+
+def split(inputs: Inputs, fraction: float, rows: int | None, rng: np.random.Generator) -> tuple[Inputs, Ints, Ints]:
+    """The inputs, followed by the test rows if some were given, and which rows train and test, in random order.
+
+    Test rows are those given, or a random fraction of the table; fraction 0: its rows, which then train too. rows: how
+    many rows of the table are used at most; None: all.
+    """
+    if inputs.test is None:
+        inputs.require(6)
+        return inputs, *drawn(len(inputs.codes), fraction, rows, rng, least=4)
+    if fraction == 0:
+        raise ValueError("test_fraction=0 scores the training rows: give no test rows")
+    inputs.require(4)
+    n = len(inputs.codes)
+    codes, given = (np.vstack(pair) for pair in zip((inputs.codes, inputs.given), inputs.test))
+    return replace(inputs, codes=codes, given=given, test=None), rng.permutation(n), np.arange(n, len(codes))
+
+
+def drawn(n: int, fraction: float, rows: int | None, rng: np.random.Generator, *, least: int) -> tuple[Ints, Ints]:
+    """Training and test rows of a table of n, `least` or more to train; fraction 0: the same rows for both."""
+    if not 0 <= fraction < 1:
+        raise ValueError(f"test_fraction is {fraction}, expected a number from 0 to below 1")
+    order = rng.permutation(n)[: None if rows is None else positive_integer(rows, "rows", 6)]
+    if fraction == 0:
+        return order, order
+    held = min(max(1, round(len(order) * fraction)), len(order) - least)
+    return order[held:], order[:held]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """`float(result)` is the headline value. Arrays that a metric does not have are None.
+
+    Attributes
+    ----------
+    value : the headline
+    per_factor : (k,), in the order given; NaN for a constant factor
+    per_code : (d,); NaN for a code that does not count
+    matrix : (k, d), how much each code tells of each factor (information, importance, accuracy, R2)
+    details : anything else, by name
+    """
+
+    value: float
+    per_factor: Floats | None = None
+    per_code: Floats | None = None
+    matrix: Floats | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __float__(self) -> float:
+        return float(self.value)
 
 
 class Public(Protocol[P, R_co]):

@@ -1,13 +1,11 @@
 """Interventional robustness score."""
 
-from collections.abc import Callable
-from functools import cache
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Kind, metric
-from karenina.metrics._result import Result
+from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Kind, Result, metric
+from karenina.numerics.checks import one_of
 
 Weights = Literal["equal", "frequency"]
 CodeWeights = Literal["equal", "deviation"]
@@ -69,10 +67,8 @@ def irs(
     """
     if not 0 <= quantile <= 1:
         raise ValueError(f"quantile must be in 0..1, got {quantile!r}")
-    if weights not in ("equal", "frequency"):
-        raise ValueError(f"weights must be equal or frequency, got {weights!r}")
-    if code_weights not in ("equal", "deviation"):
-        raise ValueError(f"code_weights must be equal or deviation, got {code_weights!r}")
+    one_of("weights", weights, get_args(Weights))
+    one_of("code_weights", code_weights, get_args(CodeWeights))
     labels = inputs.binned(factor_bins, binning, categorical=bin_labels)
     live = inputs.live
     k, d = labels.shape[1], len(live)
@@ -98,57 +94,12 @@ def irs(
 
 def _deviation_when_held(z: Floats, label: Ints, quantile: float, weights: Weights) -> Floats:
     """Quantile of |z - group mean| in each group of equal labels, averaged over groups: (d,) from z (n, d)."""
+    from karenina.numerics.group_draws import largest_deviations
+
     size = np.bincount(label)
     at = (size - 1) * quantile
     low = at.astype(np.int64)
     reach = np.empty((2, len(size), z.shape[1]))
-    _kernel()(z, label, size, size - low, reach)
+    largest_deviations(z, label, size, size - low, reach)
     reached = reach[0] + (reach[1] - reach[0]) * (at - low)[:, None]  # linear, as np.quantile
     return reached.mean(axis=0) if weights == "equal" else (size / len(label)) @ reached
-
-
-@cache
-def _kernel() -> Callable[..., None]:
-    """The order statistics, compiled on first use: numpy would sort every group to read its few largest rows."""
-    from karenina.numerics.compile import njit
-
-    @njit(cache=True)
-    def largest(z, label, size, top, reach):  # type: ignore[no-untyped-def]
-        """reach[:, g, j]: the top[g]-th largest |z[:, j] - mean| of group g, and the next larger (itself if none)."""
-        n, d = z.shape
-        mean = np.zeros((len(size), d))
-        for r in range(n):
-            for j in range(d):
-                mean[label[r], j] += z[r, j]
-        for g in range(len(size)):
-            mean[g] /= size[g]
-        first = (np.cumsum(top) - top) * d
-        heap = np.full(top.sum() * d, -1.0)  # per group and code a min-heap of the largest deviations so far
-        least = np.full((len(size), d), -1.0)  # their roots, side by side for the common case
-        for r in range(n):
-            g = label[r]
-            for j in range(d):
-                value = abs(z[r, j] - mean[g, j])
-                if value > least[g, j]:  # replace the root and sift down
-                    root = first[g] + j * top[g]
-                    at = 0
-                    child = 1
-                    while child < top[g]:
-                        if child + 1 < top[g] and heap[root + child + 1] < heap[root + child]:
-                            child += 1
-                        if heap[root + child] >= value:
-                            break
-                        heap[root + at] = heap[root + child]
-                        at = child
-                        child = 2 * at + 1
-                    heap[root + at] = value
-                    least[g, j] = heap[root]
-        for g in range(len(size)):
-            for j in range(d):
-                root = first[g] + j * top[g]
-                reach[0, g, j] = heap[root]
-                reach[1, g, j] = heap[root + 1] if top[g] > 1 else heap[root]
-                if top[g] > 2:
-                    reach[1, g, j] = min(heap[root + 1], heap[root + 2])
-
-    return largest

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,24 +14,6 @@ Simulator = Callable[[Floats], ArrayLike] | Blocks
 
 # Random numbers are drawn for this many rows at a time, which bounds memory without changing the stream.
 CHUNK = 1 << 19
-
-
-class Source(Protocol):
-    """Where batches come from. `usable` (k,): factors for which a batch can be drawn."""
-
-    @property
-    def usable(self) -> Bools: ...
-
-    def differences(self, factor: Ints, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
-        """Mean |z1 - z2| over `batch` pairs that share their value of factor[p], for each point p: (points, d).
-
-        per_pair: every pair draws a value, otherwise all pairs of a point have the same.
-        """
-        ...
-
-    def variances(self, factor: Ints, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
-        """Variance (ddof 1) of `batch` rows under the intervention on factor[v], for each vote v: (votes, d)."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +87,14 @@ class Table:
 
     @property
     def usable(self) -> Bools:
+        """Factors (k,) for which a batch can be drawn."""
         return self.count > 0
 
     def differences(self, factor: Ints, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
+        """Mean |z1 - z2| over `batch` pairs that share their value of factor[p], for each point p: (points, d).
+
+        per_pair: every pair draws a value, otherwise all pairs of a point have the same.
+        """
         from karenina.numerics.group_draws import mean_differences
 
         out = np.empty((len(factor), self.codes.shape[1]))
@@ -120,6 +107,7 @@ class Table:
         return out
 
     def variances(self, factor: Ints, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
+        """Variance (ddof 1) of `batch` rows under the intervention on factor[v], for each vote v: (votes, d)."""
         from karenina.numerics.group_draws import local_variances
 
         out = np.empty((len(factor), self.codes.shape[1]))
@@ -134,7 +122,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """Fresh codes for any rows of factors: `simulator((m, all factors)) -> (m, d)`.
+    """The same of fresh codes for any rows of factors: `simulator((m, all factors)) -> (m, d)`.
 
     Rows start as rows of the table of factors; the intervened factor takes a value drawn from those it has there.
     """
@@ -195,6 +183,9 @@ class Simulated:
         if not np.isfinite(codes).all():
             raise ValueError("sampler gave codes that are not finite")
         return (codes[:, self.live] - self.mean) / self.scale
+
+
+Source = Table | Simulated
 
 
 def _keys(held: Ints) -> Ints:

@@ -1,12 +1,11 @@
 """Separated attribute predictability."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, metric, ranks
-from karenina.metrics._result import Result
-from karenina.metrics._rows import drawn
+from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Result, Test, drawn, metric, ranks
+from karenina.numerics.checks import one_of, positive_integer
 from karenina.numerics.one_variable import linear_svm, predict, tree_levels
 
 Classifier = Literal["svm", "tree"]
@@ -75,14 +74,11 @@ def sap(
     >>> round(float(sap(factors, factors)), 2), round(float(sap(np.hstack([factors, factors]), factors)), 2)
     (1.0, 0.0)
     """
-    if classifier not in ("svm", "tree"):
-        raise ValueError(f"classifier must be svm or tree, got {classifier!r}")
-    if penalty <= 0 or depth < 1 or folds < 2:
-        raise ValueError(f"expected penalty > 0, depth >= 1 and folds >= 2, got {penalty!r}, {depth!r} and {folds!r}")
-    if c is not None and c <= 0:
-        raise ValueError(f"c is {c!r}, expected a number above 0")
-    if not threshold >= 0:
-        raise ValueError(f"threshold is {threshold!r}, expected 0 or more")
+    one_of("classifier", classifier, get_args(Classifier))
+    positive_integer(depth, "depth")
+    positive_integer(folds, "folds", 2)
+    if not (penalty > 0 and (c is None or c > 0) and threshold >= 0):
+        raise ValueError(f"expected penalty > 0, c > 0 and threshold >= 0, got {penalty!r}, {c!r} and {threshold!r}")
     live, numbers = inputs.live, inputs.continuous
     scores = np.zeros((len(numbers), len(live)))
     if live.any() and numbers.any():

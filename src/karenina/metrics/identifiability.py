@@ -4,9 +4,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from karenina.metrics._inputs import Continuous, Floats, Inputs, Test, metric
-from karenina.metrics._result import Result
-from karenina.metrics._rows import split
+from karenina.metrics._inputs import Continuous, Floats, Inputs, Result, Test, metric, split
 from karenina.numerics.columns import standardised
 
 Correlation = Literal["linear", "rank"]

@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from karenina.metrics._inputs import Continuous, Floats, Inputs, Kind, metric
-from karenina.metrics._result import Result
+from karenina.metrics._inputs import Continuous, Floats, Inputs, Kind, Result, metric
+from karenina.numerics.checks import one_of, positive_integer
 from karenina.numerics.histograms import above_chance, both_ways, count, entropy, information
 from karenina.numerics.neighbours import label_information
 
@@ -57,10 +57,8 @@ class Binning:
     neighbours: int = 3
 
     def __post_init__(self) -> None:
-        if self.estimator not in get_args(Estimator):
-            raise ValueError(f"estimator must be one of {', '.join(get_args(Estimator))}, got {self.estimator!r}")
-        if self.neighbours < 1:
-            raise ValueError(f"neighbours must be at least 1, got {self.neighbours!r}")
+        one_of("estimator", self.estimator, get_args(Estimator))
+        positive_integer(self.neighbours, "neighbours")
 
 
 WIDTH = Binning()
@@ -367,8 +365,7 @@ def _share(values: Floats, whole: Floats) -> Floats:
 
 def _relative(found: Tables, normaliser: Normaliser) -> Floats:
     """Information as a share of the factor's entropy, or of the code's: (k, d)."""
-    if normaliser not in ("factor", "code"):
-        raise ValueError(f"normaliser must be factor or code, got {normaliser!r}")
+    one_of("normaliser", normaliser, get_args(Normaliser))
     return _share(found.mi, found.factor_entropy[:, None] if normaliser == "factor" else found.code_entropy[None, :])
 
 
@@ -382,13 +379,12 @@ def _top_two(values: Floats, axis: int) -> tuple[Floats, Floats]:
 
 def _over_codes(inputs: Inputs, found: Tables, scores: Floats, weight: Weight) -> Result:
     """The weighted mean of scores per code (d,)."""
+    one_of("weight", weight, get_args(Weight))
     live = inputs.live
     if weight == "information":
         share = _share(found.importance, found.factor_entropy[:, None]).sum(axis=0)
-    elif weight in ("live", "all"):
-        share = live.astype(np.float64) if weight == "live" else np.ones(len(live))
     else:
-        raise ValueError(f"weight must be live, all or information, got {weight!r}")
+        share = live.astype(np.float64) if weight == "live" else np.ones(len(live))
     total = share.sum()
     share = share / total if total > 0 else share
     return Result(

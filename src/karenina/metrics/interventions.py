@@ -5,15 +5,14 @@ that factor. They need many rows, and do not ask for compactness: a factor may u
 """
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, metric
-from karenina.metrics._result import Result
+from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, Result, metric
 from karenina.metrics._sampling import Simulated, Simulator, Source, Table
 from karenina.numerics.blocks import Blocks
+from karenina.numerics.checks import positive_integer
 from karenina.numerics.columns import standardised
 from karenina.numerics.logistic import Design, multinomial
 
@@ -79,7 +78,7 @@ def z_diff(
     >>> float(z_diff(v, v, train=500, evaluate=200))
     1.0
     """
-    _check_integers(batch=batch, train=train, evaluate=evaluate, factor_bins=factor_bins)
+    _check_integers(batch, train, evaluate, factor_bins)
     rng = np.random.default_rng(seed)
     z = standardised(inputs.codes) if standardise else inputs.codes
     source = _source(inputs, z, factor_bins, sampler)
@@ -143,9 +142,8 @@ def z_min_variance(
     >>> float(z_min_variance(v, v, train=500, evaluate=200))
     1.0
     """
-    _check_integers(batch=batch, train=train, evaluate=evaluate, factor_bins=factor_bins)
-    votes = _Votes(batch, train, evaluate, threshold, replace, rescale)
-    return _vote(inputs, votes, factor_bins, sampler, np.random.default_rng(seed), largest=False)
+    votes = (batch, train, evaluate, factor_bins, threshold, replace, rescale, sampler, seed)
+    return _vote(inputs, *votes, largest=False)
 
 
 @metric
@@ -189,35 +187,29 @@ def z_max_variance(
     >>> float(z_max_variance(v, v, train=500, evaluate=200))
     1.0
     """
-    _check_integers(batch=batch, train=train, evaluate=evaluate, factor_bins=factor_bins)
-    votes = _Votes(batch, train, evaluate, threshold, replace, rescale)
-    return _vote(inputs, votes, factor_bins, sampler, np.random.default_rng(seed), largest=True)
-
-
-@dataclass(frozen=True)
-class _Votes:
-    """How votes are drawn and counted."""
-
-    batch: int
-    train: int
-    evaluate: int
-    threshold: float
-    replace: bool
-    rescale: bool
+    votes = (batch, train, evaluate, factor_bins, threshold, replace, rescale, sampler, seed)
+    return _vote(inputs, *votes, largest=True)
 
 
 def _vote(
     inputs: Inputs,
-    votes: _Votes,
+    batch: int,
+    train: int,
+    evaluate: int,
     factor_bins: int,
+    threshold: float,
+    replace: bool,
+    rescale: bool,
     sampler: Simulator | None,
-    rng: np.random.Generator,
+    seed: int | np.random.Generator,
+    *,
     largest: bool,
 ) -> Result:
-    train = votes.train
-    if votes.threshold < 0:
-        raise ValueError(f"threshold is {votes.threshold}, expected 0 or more")
-    active = inputs.live & (inputs.codes.var(axis=0, ddof=1) >= votes.threshold)
+    _check_integers(batch, train, evaluate, factor_bins)
+    if threshold < 0:
+        raise ValueError(f"threshold is {threshold}, expected 0 or more")
+    rng = np.random.default_rng(seed)
+    active = inputs.live & (inputs.codes.var(axis=0, ddof=1) >= threshold)
     where = np.flatnonzero(active)
     k, d = len(inputs.kept), len(active)
     source = _source(inputs, standardised(inputs.codes), factor_bins, sampler, largest)
@@ -226,8 +218,8 @@ def _vote(
         details: dict[str, Any] = {"active_codes": 0, "train_accuracy": 0.0}
         zeros = inputs.among_given(np.zeros((k, d)))
         return Result(0.0, zeros[:, 0], None, zeros, details)
-    label = rng.integers(len(usable), size=train + votes.evaluate)
-    variance = source.variances(usable[label], votes.batch, votes.replace, rng)[:, active[inputs.live]]
+    label = rng.integers(len(usable), size=train + evaluate)
+    variance = source.variances(usable[label], batch, replace, rng)[:, active[inputs.live]]
     winner = where[variance.argmax(axis=1) if largest else variance.argmin(axis=1)]
     trained, tested = (np.zeros((d, k), np.int64) for _ in range(2))
     np.add.at(trained, (winner[:train], usable[label[:train]]), 1)
@@ -241,15 +233,15 @@ def _vote(
     per_factor = _accuracies(label[train:], right[train:], usable, inputs)
     totals = tested.sum(axis=0)[:, None]
     shares = np.where(totals > 0, tested.T / np.maximum(totals, 1), np.nan)
-    value = _rescaled(float(right[train:].mean()), len(usable), votes.rescale)
+    value = _rescaled(float(right[train:].mean()), len(usable), rescale)
     return Result(value, inputs.among_given(per_factor), None, inputs.among_given(shares), details)
 
 
-def _check_integers(**numbers: int) -> None:
-    for name, number in numbers.items():
-        least = 2 if name in ("batch", "factor_bins") else 1
-        if number != int(number) or number < least:
-            raise ValueError(f"{name} is {number}, expected an integer of {least} or more")
+def _check_integers(batch: int, train: int, evaluate: int, factor_bins: int) -> None:
+    positive_integer(batch, "batch", 2)
+    positive_integer(train, "train")
+    positive_integer(evaluate, "evaluate")
+    positive_integer(factor_bins, "factor_bins", 2)
 
 
 def _source(inputs: Inputs, z: Floats, factor_bins: int, sampler: Simulator | None, rest: bool = False) -> Source:

@@ -12,9 +12,8 @@ from typing import Any, Concatenate
 import numpy as np
 from numpy.typing import ArrayLike
 
-from karenina.metrics._inputs import Floats, Inputs, Kind, P, as_matrix
-from karenina.metrics._result import Result
-from karenina.metrics.information import Estimator
+from karenina.metrics._inputs import Floats, Inputs, Kind, P, Result, as_matrix
+from karenina.metrics.information import Binning, Estimator
 from karenina.numerics.columns import varying
 from karenina.numerics.gaussian import total_correlation, wasserstein_correlation
 from karenina.numerics.histograms import mean_over_pairs, pairwise_information
@@ -106,16 +105,13 @@ def mutual_information(
     >>> round(float(mutual_information(rows, estimator="jackknife")), 2)
     0.0
     """
-    if estimator == "knn":
-        if neighbours < 1:
-            raise ValueError(f"neighbours must be at least 1, got {neighbours!r}")
+    how = Binning(bins, binning, estimator=estimator, neighbours=neighbours)
+    if how.estimator == "knn":
         pairwise = np.full((codes.shape[1], codes.shape[1]), np.nan)
         live = np.flatnonzero(varying(codes))
         for i in live:
             for j in live[live < i]:
                 pairwise[i, j] = pairwise[j, i] = pair_information(codes[:, i], codes[:, j], neighbours)
-    elif estimator in ("plugin", "miller-madow", "jackknife"):
-        pairwise = pairwise_information(codes, bins, binning, estimator)
     else:
-        raise ValueError(f"estimator must be plugin, miller-madow, jackknife or knn, got {estimator!r}")
+        pairwise = pairwise_information(codes, bins, binning, estimator)
     return Result(mean_over_pairs(pairwise), details={"pairwise": pairwise})

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from karenina.metrics._inputs import Continuous, Floats, Inputs, metric
-from karenina.metrics._result import Result
+from karenina.metrics._inputs import Continuous, Inputs, Result, metric
 from karenina.metrics._sap import r2
 from karenina.numerics.checks import as_matrix
 
@@ -71,23 +70,17 @@ def linearity(inputs: Inputs, *, continuous: Continuous = None) -> Result:
     >>> round(float(bent), 2), round(float(linearity(5 - 2 * v, v)), 2)
     (0.84, 1.0)
     """
+    from scipy.stats import rankdata
+
     live = inputs.live
     code = np.full(len(inputs.kept), np.nan)
     share = code.copy()
     if live.any():
         z, v = inputs.codes[:, live], inputs.factors
-        by_rank, by_line = r2(_ranked(z), _ranked(v)), r2(z, v)
+        by_rank, by_line = r2(rankdata(z, axis=0), rankdata(v, axis=0)), r2(z, v)
         best = by_rank.argmax(axis=1)
         top, line = (table[np.arange(len(best)), best] for table in (by_rank, by_line))
         code = np.flatnonzero(live)[best].astype(np.float64)
         share = np.where(top >= TELLS, np.minimum(line / np.maximum(top, TELLS), 1.0), np.nan)
     value = float(np.nanmean(share)) if np.isfinite(share).any() else float("nan")
     return Result(value, per_factor=inputs.among_given(share), details={"code": inputs.among_given(code)})
-
-
-def _ranked(columns: Floats) -> Floats:
-    """Mean ranks of each column."""
-    from scipy.stats import rankdata
-
-    found: Floats = rankdata(columns, axis=0)
-    return found

@@ -16,9 +16,8 @@ from karenina.metrics._dci import Lasso, Trees, dci
 from karenina.metrics._dci_es import dci_es
 from karenina.metrics._explicitness import explicitness
 from karenina.metrics._infomec import infomec
-from karenina.metrics._inputs import Inputs
+from karenina.metrics._inputs import Inputs, Result
 from karenina.metrics._irs import irs
-from karenina.metrics._result import Result
 from karenina.metrics._sap import sap
 from karenina.metrics.alignment import aligned_dci
 from karenina.metrics.identifiability import mcc, r2_affine

@@ -16,8 +16,9 @@ from karenina.metrics._inputs import Continuous, Inputs, Test, check
 from karenina.metrics._sampling import Simulator
 from karenina.metrics.registry import METRICS, PROTOCOLS, Metric, find, names, of_function
 from karenina.metrics.table import Row, Table
+from karenina.numerics.arrays import column_names
 from karenina.numerics.blocks import Blocks
-from karenina.numerics.labels import column_names
+from karenina.numerics.checks import positive_integer
 
 # Names of metrics, functions of (codes, factors), or a mixture; None for all of ours.
 Wanted = str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None
@@ -128,8 +129,7 @@ def score(
     >>> round(table["mig"].value, 2), [row.property for row in table.rows]
     (0.99, ['compactness', 'modularity', 'compactness', 'explicitness'])
     """
-    if repeats < 1 or repeats != int(repeats):
-        raise ValueError(f"repeats must be an integer of 1 or more, got {repeats}")
+    positive_integer(repeats, "repeats")
     chosen, own = select(metrics, protocol), own_metrics(metrics)
     inputs = check(codes, factors, continuous, factor_names, test)
     for settings in chosen.values():

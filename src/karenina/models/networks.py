@@ -1,9 +1,10 @@
-"""Encoder and decoder networks of the papers, by name.
+"""Encoder and decoder networks of the papers, by name, and their initial weights: torch, glorot or he.
 
 An encoder is `features` (convolutions) followed by `head` (fully connected layers); the decoder mirrors it. Images are
 (n, channels, height, width) in [0, 1]; a decoder gives logits (Bernoulli) or means (Gaussian) of that shape.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,12 +13,14 @@ from torch import Tensor, nn
 
 from karenina._words import hint
 from karenina.models.fast import UpConv
-from karenina.models.initialisation import initialise
 
 Shape = tuple[int, int, int]
 Parts = tuple[nn.Module, nn.Module, nn.Sequential]
 # Channels -> a normalisation layer. Only the critic of InfoGAN asks for one.
 Norm = Callable[[int], nn.Module]
+INITS: tuple[str, ...] = ("torch", "glorot", "he")
+
+Layer = nn.Linear | nn.Conv2d | nn.ConvTranspose2d
 
 
 class Autoencoder(nn.Module):
@@ -244,10 +247,46 @@ def build(
 ) -> Autoencoder:
     """An untrained network, in the memory layout that is fast on a CPU; its weights come from torch's global generator.
 
-    `init`: see karenina.models.initialisation.
+    `init`: see `initialise`.
     `outputs`: width of the encoder's last layer (default: a mean and a log-variance for each latent).
     """
     network = NETWORKS[resolve(name, shape)]
     model = make(*network.parts(shape, latents, 2 * latents if outputs is None else outputs, norm))
     initialise(model, init)
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def initialise(module: nn.Module, init: str) -> None:
+    """Draw the weights of every layer, in the order of the layers, from torch's global generator.
+
+    "torch" leaves what torch draws: weights and biases uniform on [-b, b] with b = sqrt(1 / inputs), so that a layer of
+    ReLUs passes on a sixth of the variance that it is given. The others have biases of 0 and a larger b.
+    """
+    if init not in INITS:
+        raise ValueError(f"no init {init!r}; {hint(init, INITS)}")
+    if init == "torch":
+        return
+    for layer in module.modules():
+        if isinstance(layer, Layer):
+            limit = bound(layer, init)
+            nn.init.uniform_(layer.weight, -limit, limit)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+def bound(layer: Layer, init: str) -> float:
+    """b of the uniform distribution.
+
+    glorot: sqrt(6 / (inputs + outputs)), Glorot & Bengio (2010), equation 16, counted as TensorFlow does.
+    he: sqrt(6 / inputs), He et al. (2015), equation 10, where inputs are those that one output adds up.
+    """
+    if isinstance(layer, nn.Linear):
+        inputs, outputs = float(layer.in_features), float(layer.out_features)
+    else:
+        taps = math.prod(layer.kernel_size)
+        inputs, outputs = float(taps * layer.in_channels), float(taps * layer.out_channels)
+    if init == "glorot":
+        return math.sqrt(6 / (inputs + outputs))
+    if isinstance(layer, nn.ConvTranspose2d):  # its stride spreads the taps over several outputs
+        inputs /= math.prod(layer.stride)
+    return math.sqrt(6 / inputs)

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from karenina.models.initialisation import initialise
-from karenina.models.networks import NETWORKS, Autoencoder, Network, Shape
+from karenina.models.networks import NETWORKS, Autoencoder, Network, Shape, initialise
 
 # What a run's config calls them: this and a hash of their layers.
 PREFIX = "own-"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from karenina.numerics.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +33,8 @@ class Blocks:
     ((10, 3, 2), True)
     """
 
-    values: tuple[Array, ...]
-    codes: Array
+    values: tuple[Floats, ...]
+    codes: Floats
 
     @classmethod
     def of(
@@ -58,7 +58,7 @@ class Blocks:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def along(self, j: int) -> Array:
+    def along(self, j: int) -> Floats:
         """Codes (b, V_j, d) of the rows in which factor j is set to each of its values."""
         start = sum(len(column) for column in self.values[:j])
         return self.codes[:, start : start + len(self.values[j])]

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.numerics.arrays import Floats
 from karenina.numerics.columns import distinct
-
-Array = NDArray[np.float64]
 
 BINS = 256
 ROUNDS = 100
@@ -29,12 +28,12 @@ NODES = 2 ** (DEPTH + 1) - 1  # node i has the children 2i + 1 and 2i + 2
 class Sorted:
     """Codes (n, d) with each code's rows in rising order: keys (d, n), rank above and row below the bits of `mask`."""
 
-    codes: Array
+    codes: Floats
     keys: NDArray[Any]
     mask: Any
 
     @classmethod
-    def of(cls, codes: Array) -> "Sorted":
+    def of(cls, codes: Floats) -> "Sorted":
         order = np.argsort(codes, axis=0, kind="stable").T
         values = np.take_along_axis(codes.T, order, axis=1)
         rank = np.zeros(values.shape, np.int64)
@@ -56,13 +55,13 @@ class Sorted:
 class Binned:
     """Codes (n, d) in bins: bin_of (n, d), counts (d, bins), ends (d, bins, 2), the least and largest value per bin."""
 
-    codes: Array
+    codes: Floats
     bin_of: NDArray[np.uint8]
-    counts: Array
-    ends: Array
+    counts: Floats
+    ends: Floats
 
     @classmethod
-    def of(cls, codes: Array) -> "Binned":
+    def of(cls, codes: Floats) -> "Binned":
         edges = [_edges(column) for column in codes.T]
         bin_of = np.column_stack([np.searchsorted(edge, column) for edge, column in zip(edges, codes.T)])
         bins = max(len(edge) for edge in edges) + 1
@@ -82,7 +81,7 @@ class Binned:
         return partial(grow_boosted, self.bin_of, self.counts, self.ends)
 
 
-def _edges(column: Array) -> Array:
+def _edges(column: Floats) -> Floats:
     """The midpoints between the values where one bin ends and the next begins."""
     values, counts = np.unique(column, return_counts=True)
     last = np.arange(len(values) - 1)
@@ -102,14 +101,14 @@ class Boosted:
     regression.
     """
 
-    start: Array
+    start: Floats
     feature: NDArray[np.int32]
-    cut: Array
-    leaf: Array
-    importance: Array
+    cut: Floats
+    leaf: Floats
+    importance: Floats
     classes: int
 
-    def decision(self, codes: Array) -> Array:
+    def decision(self, codes: Floats) -> Floats:
         """Raw scores (t, n) for codes (n, d)."""
         from karenina.numerics.trees import add_up
 
@@ -117,7 +116,7 @@ class Boosted:
         add_up(np.ascontiguousarray(codes, dtype=np.float64), self.feature, self.cut, self.leaf, raw)
         return raw
 
-    def predict(self, codes: Array) -> NDArray[Any]:
+    def predict(self, codes: Floats) -> NDArray[Any]:
         """Labels (n,) int, or values (n,) float for regression."""
         raw = self.decision(codes)
         if not self.classes:
@@ -155,7 +154,7 @@ def boost(train: Sorted | Binned, target: NDArray[Any], classes: int, rng: np.ra
     return Boosted(start, feature, cut, leaf, importance / total if total > 0 else importance, classes)
 
 
-def _start(target: NDArray[Any], classes: int) -> Array:
+def _start(target: NDArray[Any], classes: int) -> Floats:
     """The best constants: the mean, the log odds, or the log shares."""
     if not classes:
         return np.array([target.mean()])
@@ -163,7 +162,7 @@ def _start(target: NDArray[Any], classes: int) -> Array:
     return np.log(shares[1:] / shares[:1]) if classes == 2 else np.log(shares)
 
 
-def _expected(raw: Array, classes: int) -> Array:
+def _expected(raw: Floats, classes: int) -> Floats:
     if not classes:
         return raw
     if classes == 2:

@@ -1,18 +1,15 @@
 """What callers give, checked; each refusal is a ValueError that names the argument and what is wrong with it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.numerics.arrays import as_array
-
-# Beyond this, floats do not tell neighbouring integers apart.
-EXACT = 2**53
+from karenina.numerics.arrays import EXACT, Bools, Floats, as_array, as_factors, exact
 
 
-def as_matrix(value: ArrayLike, argument: str, *, least: int = 0) -> NDArray[np.float64]:
+def as_matrix(value: ArrayLike, argument: str, *, least: int = 0) -> Floats:
     """A finite (n, columns) float array of at least so many rows; a vector becomes one column."""
     try:
         array = as_array(value)
@@ -40,20 +37,13 @@ def as_matrix(value: ArrayLike, argument: str, *, least: int = 0) -> NDArray[np.
     return array
 
 
-def exact(integers: NDArray[Any]) -> bool:
-    """Whether floats hold all of these integers."""
-    return not integers.size or bool(integers.min() >= -EXACT and integers.max() <= EXACT)
-
-
-def _refuse(argument: str, array: NDArray[Any], bad: NDArray[np.bool_], why: str = "") -> NoReturn:
+def _refuse(argument: str, array: NDArray[Any], bad: Bools, why: str = "") -> NoReturn:
     row, column = np.argwhere(bad)[0]
     raise ValueError(f"{argument} of shape {array.shape} has {array[row, column]} at row {row}, column {column}{why}")
 
 
-def pair(codes: ArrayLike, factors: ArrayLike, prefix: str = "") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def pair(codes: ArrayLike, factors: ArrayLike, prefix: str = "") -> tuple[Floats, Floats]:
     """Codes (n, d) and factors (n, k) of equally many rows."""
-    from karenina.numerics.labels import as_factors  # which needs this module
-
     z = as_matrix(codes, f"{prefix}codes")
     v = as_matrix(as_factors(factors, f"{prefix}factors"), f"{prefix}factors")
     if len(z) != len(v):
@@ -63,7 +53,7 @@ def pair(codes: ArrayLike, factors: ArrayLike, prefix: str = "") -> tuple[NDArra
     return z, v
 
 
-def flags(value: bool | Sequence[bool] | None, default: NDArray[np.bool_], argument: str) -> NDArray[np.bool_]:
+def flags(value: bool | Sequence[bool] | None, default: Bools, argument: str) -> Bools:
     """One bool per column from one for all, one each, or None for the default (columns,)."""
     given = default if value is None else np.asarray(value)
     if given.dtype != bool or given.shape not in [(), default.shape]:
@@ -71,7 +61,19 @@ def flags(value: bool | Sequence[bool] | None, default: NDArray[np.bool_], argum
     return np.broadcast_to(given, default.shape).copy()
 
 
-def positive_integer(value: int, argument: str) -> int:
-    if isinstance(value, bool) or value != int(value) or value < 1:
-        raise ValueError(f"{argument} must be an integer of at least 1, got {value!r}")
+def one_of(argument: str, value: object, known: Iterable[object]) -> None:
+    """Refuse what is not one of the values known.
+
+    >>> one_of("scale", "log", ["standard", "range"])
+    Traceback (most recent call last):
+    ValueError: scale must be one of standard, range, got 'log'
+    """
+    choices = list(known)
+    if value not in choices:
+        raise ValueError(f"{argument} must be one of {', '.join(map(str, choices))}, got {value!r}")
+
+
+def positive_integer(value: int, argument: str, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or value % 1 or value < least:
+        raise ValueError(f"{argument} must be an integer of at least {least}, got {value!r}")
     return int(value)

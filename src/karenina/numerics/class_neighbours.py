@@ -4,12 +4,9 @@ Importing this module imports numba.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from karenina.numerics.arrays import Floats, Ints
 from karenina.numerics.compile import njit
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @njit(cache=True)

@@ -8,9 +8,8 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.numerics.arrays import Floats
 from karenina.numerics.compile import njit
-
-Floats = NDArray[np.float64]
 
 _ROUNDING = 10 * np.finfo(np.float64).eps
 # Bits that one pass of the radix sort looks at.

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.numerics.checks import EXACT
+from karenina.numerics.arrays import EXACT
 
 
 def standardised(columns: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.numerics.arrays import Floats
 from karenina.numerics.boosting import Sorted
-
-Array = NDArray[np.float64]
 
 TREES = 10
 
@@ -21,14 +20,14 @@ TREES = 10
 class Forest(NamedTuple):
     """What a forest says. importance, splits: (d,), both with sum 1. guess: (depths, rows, classes or 1)."""
 
-    importance: Array
-    guess: Array
-    splits: Array
+    importance: Floats
+    guess: Floats
+    splits: Floats
 
 
 def forest(
     train: Sorted,
-    test: Array,
+    test: Floats,
     target: NDArray[Any],
     classes: int,
     rng: np.random.Generator,
@@ -70,7 +69,7 @@ def forest(
 
 
 def choose(
-    parts: Sequence[tuple[Sorted, Array, NDArray[np.int64], NDArray[np.int64]]],
+    parts: Sequence[tuple[Sorted, Floats, NDArray[np.int64], NDArray[np.int64]]],
     target: NDArray[Any],
     classes: int,
     rng: np.random.Generator,

@@ -8,9 +8,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.numerics.arrays import Floats
 from karenina.numerics.columns import varying
-
-Floats = NDArray[np.float64]
 
 
 def kl_per_latent(mean: NDArray[np.floating], logvar: NDArray[np.floating]) -> Floats:

@@ -1,4 +1,4 @@
-"""Statistics of rows drawn from groups, compiled by numba. Import it inside functions: numba loads slowly."""
+"""Statistics of the rows of groups, compiled by numba. Import it inside functions: numba loads slowly."""
 
 from typing import Any
 
@@ -66,3 +66,46 @@ def local_variances(
                 square[j] += gap * gap
         for j in range(d):
             out[v, j] = max(0.0, square[j] - total[j] * total[j] / batch) / (batch - 1)
+
+
+@njit(cache=True)
+def largest_deviations(z: Array, label: Array, size: Array, top: Array, reach: Array) -> None:
+    """reach[:, g, j]: the top[g]-th largest |z[:, j] - mean| of group g, and the next larger (itself if none).
+
+    numpy would sort every group to read its few largest rows.
+    """
+    n, d = z.shape
+    mean = np.zeros((len(size), d))
+    for r in range(n):
+        for j in range(d):
+            mean[label[r], j] += z[r, j]
+    for g in range(len(size)):
+        mean[g] /= size[g]
+    first = (np.cumsum(top) - top) * d
+    heap = np.full(top.sum() * d, -1.0)  # per group and code a min-heap of the largest deviations so far
+    least = np.full((len(size), d), -1.0)  # their roots, side by side for the common case
+    for r in range(n):
+        g = label[r]
+        for j in range(d):
+            value = abs(z[r, j] - mean[g, j])
+            if value > least[g, j]:  # replace the root and sift down
+                root = first[g] + j * top[g]
+                at = 0
+                child = 1
+                while child < top[g]:
+                    if child + 1 < top[g] and heap[root + child + 1] < heap[root + child]:
+                        child += 1
+                    if heap[root + child] >= value:
+                        break
+                    heap[root + at] = heap[root + child]
+                    at = child
+                    child = 2 * at + 1
+                heap[root + at] = value
+                least[g, j] = heap[root]
+    for g in range(len(size)):
+        for j in range(d):
+            root = first[g] + j * top[g]
+            reach[0, g, j] = heap[root]
+            reach[1, g, j] = heap[root + 1] if top[g] > 1 else heap[root]
+            if top[g] > 2:
+                reach[1, g, j] = min(heap[root + 1], heap[root + 2])

@@ -10,10 +10,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.numerics.arrays import Floats, Ints
+from karenina.numerics.checks import one_of, positive_integer
 from karenina.numerics.columns import varying
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 Binning = Literal["width", "quantile"]
 
@@ -52,10 +51,8 @@ def both_ways(
     >>> [cells.ravel().tolist() for cells in both_ways(np.array([[0.0], [1.0], [2.0]]), 2)]
     [[0, 1, 1], [0, 0, 1]]
     """
-    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
-        raise ValueError(f"bins must be an integer of at least 1, got {bins!r}")
-    if binning not in get_args(Binning):
-        raise ValueError(f"binning must be one of {', '.join(get_args(Binning))}, got {binning!r}")
+    bins = positive_integer(bins, "bins")
+    one_of("binning", binning, get_args(Binning))
     if binning == "quantile" and limits is not None:
         raise ValueError("limits are for binning='width'; quantile bins have none")
     if limits is not None and not (np.isfinite(limits).all() and limits[0] < limits[1]):

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from karenina.numerics.arrays import Floats
 
 GRID = 100  # penalties, from the smallest that gives zero weights down to a thousandth of it, as in LassoCV
 
@@ -22,18 +21,18 @@ class Lasso:
     centre, unit: (d + k,), means of inputs and targets, and the units they were measured in.
     """
 
-    weights: Array
-    alpha: Array
-    centre: Array
-    unit: Array
+    weights: Floats
+    alpha: Floats
+    centre: Floats
+    unit: Floats
 
-    def predict(self, x: Array) -> Array:
+    def predict(self, x: Floats) -> Floats:
         d = len(self.weights)
         slope = self.weights / self.unit[:d, None] * self.unit[d:]
         return x @ slope + (self.centre[d:] - self.centre[:d] @ slope)
 
 
-def fit(x: Array, y: Array, *, alphas: Sequence[float] | None = None, folds: int = 10, scale: str = "none") -> Lasso:
+def fit(x: Floats, y: Floats, *, alphas: Sequence[float] | None = None, folds: int = 10, scale: str = "none") -> Lasso:
     """Fit targets y (n, k) on x (n, d). Folds are consecutive blocks of rows: shuffle them first if order matters.
 
     scale: "none", "standard" (inputs and targets in standard deviations) or "range" (in units of their range).
@@ -46,10 +45,8 @@ def fit(x: Array, y: Array, *, alphas: Sequence[float] | None = None, folds: int
     joint = np.column_stack([x, y])
     centre = joint.mean(axis=0)
     joint -= centre
-    sizes = np.full(folds, n // folds)
-    sizes[: n % folds] += 1
-    ends = np.cumsum(sizes)
-    blocks = [joint[end - size : end] for size, end in zip(sizes, ends)]
+    blocks = np.array_split(joint, folds)
+    sizes = np.array([len(block) for block in blocks])
     unit = _unit(joint, centre, scale)
     moments = np.stack([block.T @ block for block in blocks]) / np.outer(unit, unit)
     sums = np.stack([block.sum(axis=0) for block in blocks]) / unit
@@ -76,7 +73,7 @@ def fit(x: Array, y: Array, *, alphas: Sequence[float] | None = None, folds: int
     return Lasso(weights, alpha, centre, unit)
 
 
-def _unit(centred: Array, centre: Array, scale: str) -> Array:
+def _unit(centred: Floats, centre: Floats, scale: str) -> Floats:
     """What each column is divided by; a column that varies by rounding only is left alone and gets no weight."""
     if scale == "none":
         return np.ones(len(centre))
@@ -88,7 +85,7 @@ def _unit(centred: Array, centre: Array, scale: str) -> Array:
     return np.where(dead, 1.0, size)
 
 
-def _grid(covariance: Array, alphas: Sequence[float] | None) -> Array:
+def _grid(covariance: Floats, alphas: Sequence[float] | None) -> Floats:
     """(k, alphas), decreasing, so that each solution starts the next."""
     if alphas is not None:
         given = np.sort(np.asarray(alphas, np.float64))[::-1]

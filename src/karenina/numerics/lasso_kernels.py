@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.numerics.arrays import Floats, Ints
 from karenina.numerics.compile import njit
 
 Array = NDArray[Any]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # How far weights may still move when descent stops: on the paths of cross-validation, where it only has to tell which
 # alpha is best (the error is quadratic in it), and for the weights that count.

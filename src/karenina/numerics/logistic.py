@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
+from karenina.numerics.arrays import Floats, Ints
 
 PENALTIES = np.logspace(-4, 4, 10)  # and what follows: of cross_validated
 FOLDS = 5
@@ -27,25 +26,25 @@ NO_OVERFLOW = 100.0  # scores within this need no shift before the exponential
 class Design:
     """Inputs with a column of ones, and the products of all column pairs: made once for all regressions on them."""
 
-    ones: Array
-    products: Array
-    pairs: tuple[Labels, Labels]
+    ones: Floats
+    products: Floats
+    pairs: tuple[Ints, Ints]
 
     @classmethod
-    def of(cls, x: Array) -> "Design":
+    def of(cls, x: Floats) -> "Design":
         ones = np.column_stack([x, np.ones(len(x))])
         rows, columns = np.triu_indices(ones.shape[1])
         turned = np.ascontiguousarray(ones.T)
         # X' diag(w) X for many w at once is then one matrix product
         return cls(ones, (turned[rows] * turned[columns]).T, (rows, columns))
 
-    def ridge(self, c: float) -> Array:
+    def ridge(self, c: float) -> Floats:
         penalty = np.full((self.ones.shape[1], 1), 1 / c)
         penalty[-1] = 0.0
         return penalty
 
 
-def _symmetric(upper: Array, pairs: tuple[Labels, Labels], size: int) -> Array:
+def _symmetric(upper: Floats, pairs: tuple[Ints, Ints], size: int) -> Floats:
     """(m, p(p+1)/2) upper triangles to (m, p, p) matrices."""
     full = np.empty((len(upper), size, size))
     full[:, pairs[0], pairs[1]] = upper
@@ -53,7 +52,7 @@ def _symmetric(upper: Array, pairs: tuple[Labels, Labels], size: int) -> Array:
     return full
 
 
-def softmax(scores: Array) -> tuple[Array, Array]:
+def softmax(scores: Floats) -> tuple[Floats, Floats]:
     """Rows of class probabilities (n, classes), and the log of each row's sum of exponentials (n,)."""
     top = scores.max(axis=1)
     p = np.exp(scores - top[:, None])
@@ -64,14 +63,14 @@ def softmax(scores: Array) -> tuple[Array, Array]:
 
 def multinomial(
     design: Design,
-    y: Labels,
+    y: Ints,
     classes: int,
     *,
-    weights: Array | None = None,
+    weights: Floats | None = None,
     c: float = 1.0,
     steps: int = 100,
     tolerance: float = 1e-5,
-) -> Array:
+) -> Floats:
     """Weights (d + 1, classes), the intercept last, of the softmax regression of labels 0..classes-1 on the design.
 
     Two classes have one penalised vector, as in scikit-learn, here the difference of the columns.
@@ -115,14 +114,14 @@ def multinomial(
 
 
 def _conjugate(
-    ones: Array,
-    p: Array,
-    count: Array,
-    penalty: Array,
+    ones: Floats,
+    p: Floats,
+    count: Floats,
+    penalty: Floats,
     inverse: NDArray[np.floating],
-    gradient: Array,
+    gradient: Floats,
     tolerance: float,
-) -> Array:
+) -> Floats:
     """The Newton step -H^-1 gradient, to a relative residual of `tolerance`.
 
     Products with H are in single precision: an inexact step costs at most another step, and it halves the time.
@@ -153,8 +152,8 @@ def _conjugate(
 
 
 def one_vs_rest(
-    design: Design, y: Labels, weights: Array, *, c: float = 1.0, steps: int = 50, tolerance: float = 1e-5
-) -> Array:
+    design: Design, y: Ints, weights: Floats, *, c: float = 1.0, steps: int = 50, tolerance: float = 1e-5
+) -> Floats:
     """Weights (d + 1, classes), the intercept last, of one two-class regression per class, this class against the rest.
 
     y: (n,) labels 0..classes-1. weights: (2, classes), how much a row of the rest and of the class counts. The Hessians
@@ -194,7 +193,7 @@ def one_vs_rest(
     return w
 
 
-def _softplus(a: Array) -> Array:
+def _softplus(a: Floats) -> Floats:
     """log(1 + exp(a)) without overflow."""
     return np.maximum(a, 0) + np.log1p(np.exp(-np.abs(a)))
 
@@ -203,14 +202,14 @@ def _softplus(a: Array) -> Array:
 class CrossValidated:
     """weights: (classes, d + 1), the intercept last; a single row for two classes. c: the penalty chosen."""
 
-    weights: Array
+    weights: Floats
     c: float
 
-    def predict(self, codes: Array) -> Labels:
+    def predict(self, codes: Floats) -> Ints:
         return _labels(self.weights, _with_ones(codes))
 
 
-def cross_validated(codes: Array, target: Labels, classes: int) -> CrossValidated:
+def cross_validated(codes: Floats, target: Ints, classes: int) -> CrossValidated:
     """Fit labels 0..classes-1 (all present) on codes (n, d), as Locatello et al. (2019) do for downstream tasks.
 
     The steps of LogisticRegressionCV(Cs=10, cv=KFold(5)): L-BFGS from zero, at most 100 steps per penalty, each started
@@ -233,7 +232,7 @@ def cross_validated(codes: Array, target: Labels, classes: int) -> CrossValidate
     return CrossValidated(_path(x, target, classes, PENALTIES[best : best + 1], start)[0], float(PENALTIES[best]))
 
 
-def _by_scikit_learn(codes: Array, target: Labels) -> CrossValidated:
+def _by_scikit_learn(codes: Floats, target: Ints) -> CrossValidated:
     from sklearn.linear_model import LogisticRegressionCV
     from sklearn.model_selection import KFold
 
@@ -244,16 +243,16 @@ def _by_scikit_learn(codes: Array, target: Labels) -> CrossValidated:
     return CrossValidated(np.column_stack([model.coef_, model.intercept_]), float(np.ravel(model.C_)[0]))
 
 
-def _with_ones(codes: Array) -> Array:
+def _with_ones(codes: Floats) -> Floats:
     return np.column_stack([codes, np.ones(len(codes))])
 
 
-def _labels(weights: Array, x: Array) -> Labels:
+def _labels(weights: Floats, x: Floats) -> Ints:
     scores = weights @ x.T
     return scores.argmax(axis=0) if len(scores) > 1 else (scores[0] > 0).astype(np.int64)
 
 
-def _path(x: Array, y: Labels, classes: int, penalties: Array, start: Array | None = None) -> list[Array]:
+def _path(x: Floats, y: Ints, classes: int, penalties: Floats, start: Floats | None = None) -> list[Floats]:
     """Weights for each penalty C of mean loss + ||W||^2 / (2 C n), the intercept free."""
     from scipy.optimize import minimize
 
@@ -264,7 +263,7 @@ def _path(x: Array, y: Labels, classes: int, penalties: Array, start: Array | No
     own = np.zeros(shape)  # the sum of each class's own rows
     np.add.at(own, y if classes > 2 else np.zeros_like(y), x if classes > 2 else y[:, None] * x)
 
-    def objective(flat: Array, ridge: float) -> tuple[float, Array]:
+    def objective(flat: Floats, ridge: float) -> tuple[float, Floats]:
         w = flat.reshape(shape)
         small = longest * np.sqrt((w**2).sum(axis=1).max()) < NO_OVERFLOW
         loss, gradient = 0.0, -own
@@ -286,7 +285,7 @@ def _path(x: Array, y: Labels, classes: int, penalties: Array, start: Array | No
     return path
 
 
-def _multinomial(w: Array, x: Array, y: Labels, small: bool) -> tuple[float, Array]:
+def _multinomial(w: Floats, x: Floats, y: Ints, small: bool) -> tuple[float, Floats]:
     """The cross-entropy summed over rows, and sum_i p_i x_i. Scores are (classes, n), so that sums run along rows."""
     p = w @ x.T
     if not small:
@@ -297,7 +296,7 @@ def _multinomial(w: Array, x: Array, y: Labels, small: bool) -> tuple[float, Arr
     return float(np.log(total).sum() - hit), p @ (x / total[:, None])
 
 
-def _binary(w: Array, x: Array, y: Labels, small: bool) -> tuple[float, Array]:
+def _binary(w: Floats, x: Floats, y: Ints, small: bool) -> tuple[float, Floats]:
     score = x @ w[0]
     loss = np.logaddexp(0, score) - y * score
     return float(loss.sum()), (np.exp(-np.logaddexp(0, -score)) @ x)[None]

@@ -1,11 +1,9 @@
 """Medians of many runs of values, with intervals that cover."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtr
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from karenina.numerics.arrays import Floats, Ints
 
 
 def medians(start: Ints, values: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:

@@ -1,10 +1,8 @@
 """Mutual information without bins, from distances to nearest neighbours."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from karenina.numerics.arrays import Floats, Ints
 
 
 def label_information(code: Floats, label: Ints, neighbours: int) -> float:

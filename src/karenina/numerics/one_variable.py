@@ -3,10 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.numerics.arrays import Floats, Ints
 from karenina.numerics.columns import distinct
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def linear_svm(codes: Floats, label: Ints, c: float) -> tuple[Floats, Floats]:

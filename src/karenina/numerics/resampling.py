@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from karenina.numerics.arrays import Floats
+
 Correlate = Callable[[Floats], tuple[Floats, Floats, Floats]]
 
 RESAMPLES = 200

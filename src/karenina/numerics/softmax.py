@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from karenina.numerics.arrays import Floats, Ints
 
 STEPS = 100
 TOLERANCE = 1e-4

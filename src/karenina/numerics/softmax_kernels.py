@@ -3,11 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.numerics.arrays import Floats, Ints
 from karenina.numerics.compile import njit
 
 Singles = NDArray[np.float32]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BLOCK = 256  # rows whose scores stay in the nearest cache
 

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from karenina.selection._inputs import Bools, Codes, Floats, Ints, check_codes, check_groups, check_kl
+from karenina.numerics.arrays import Bools, Floats, Ints
+from karenina.numerics.checks import one_of
+from karenina.selection._inputs import Codes, check_codes, check_groups, check_kl
 from karenina.selection._moments import Panel, blocks, panel
 from karenina.selection._tiles import Tile, Workers, plan, run, tile_size
 
@@ -71,8 +73,7 @@ def alike(
     >>> bool(found.mcc[0, 1] > 0.99), bool(found.cka[0, 2] > 0.99), bool(found.mcc[0, 2] < 0.95)
     (True, True, True)
     """
-    if correlation not in ("pearson", "spearman"):
-        raise ValueError(f'correlation must be "pearson" or "spearman"; got {correlation!r}')
+    one_of("correlation", correlation, ("pearson", "spearman"))
     checked = check_codes(codes, n, seed, 3)
     if kl is None:
         informative = [np.ones(size, bool) for size in checked.sizes]

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from karenina.numerics.arrays import as_array
-from karenina.selection._inputs import Floats, Ints, check_groups
+from karenina.numerics.arrays import Floats, Ints, as_array
+from karenina.selection._inputs import check_groups
 
 # Components whose singular value is below this part of the first are rounding.
 _RANK_TOL = 1e-6
@@ -134,7 +134,8 @@ def dynamics(
             warnings.warn(f"group {label!r} has one trace and gets no score (NaN)", UserWarning, stacklevel=2)
             found.append((np.nan, np.full((1, 1), np.nan), np.empty((1, *arrays[rows[0]].shape[:2], 0))))
             continue
-        embedding = _embedding([arrays[i] for i in rows], alpha, neighbours, steps, rank, normalise)
+        options: Any = {"alpha": alpha, "neighbours": neighbours, "steps": steps, "rank": rank, "normalise": normalise}
+        embedding = joint_embedding([arrays[i] for i in rows], **options)
         if embedding.shape[-1] == 0 or not any(np.ptp(arrays[i], axis=1).any() for i in rows):
             warnings.warn(
                 f"traces of group {label!r} do not vary with the sample; no score (NaN)", UserWarning, stacklevel=2
@@ -245,20 +246,15 @@ def joint_embedding(
     (2, 6, 20, 3)
     """
     arrays = [as_array(trace) for trace in traces]
-    return _embedding(arrays, alpha, neighbours, _check(arrays, alpha, neighbours, steps, rank), rank, normalise)
-
-
-def _embedding(
-    arrays: list[NDArray[Any]], alpha: float, neighbours: int | None, steps: int, rank: int, normalise: bool
-) -> Floats:
+    times = _check(arrays, alpha, neighbours, steps, rank)
     walks = [random_walk(trace, alpha, neighbours, normalise) for trace in arrays]
     n, m, _ = arrays[0].shape
     size = n * m
 
     def product(x: Floats) -> Floats:
-        """Sum over traces of (P^steps)' P^steps x."""
+        """Sum over traces of (P^times)' P^times x."""
         x = x.reshape(n, m, -1)
-        return np.sum([w.backward(w.forward(x, steps), steps) for w in walks], axis=0).reshape(size, -1)
+        return np.sum([w.backward(w.forward(x, times), times) for w in walks], axis=0).reshape(size, -1)
 
     count = min(rank + 1, size - 1)
     start = np.random.default_rng(0).normal(size=size)
@@ -267,7 +263,7 @@ def _embedding(
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = int((values > (_RANK_TOL**2) * values[0]).sum())
     right = vectors[:, 1:kept].reshape(n, m, -1)
-    left = np.stack([w.forward(right, steps) for w in walks]) / np.sqrt(values[1:kept])
+    left = np.stack([w.forward(right, times) for w in walks]) / np.sqrt(values[1:kept])
     if left.size:
         flat = left.reshape(-1, left.shape[-1])
         largest = flat[np.abs(flat).argmax(axis=0), np.arange(left.shape[-1])]

@@ -5,8 +5,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from karenina.numerics.checks import as_matrix, positive_integer
-from karenina.selection._inputs import Floats
+from karenina.numerics.arrays import Floats
+from karenina.numerics.checks import as_matrix, one_of, positive_integer
 
 Factorised = Literal["uniform", "permuted"]
 
@@ -33,8 +33,7 @@ def factorised_codes(
     >>> drawn.min(axis=0).round(1), drawn.max(axis=0).round(1)
     (array([0., 5.]), array([1., 9.]))
     """
-    if how not in get_args(Factorised):
-        raise ValueError(f"how must be one of {', '.join(get_args(Factorised))}, got {how!r}")
+    one_of("how", how, get_args(Factorised))
     z = as_matrix(codes, "codes", least=2)
     n = positive_integer(n, "n")
     rng = np.random.default_rng(seed)

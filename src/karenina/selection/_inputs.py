@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.numerics.arrays import as_array
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from karenina.numerics.arrays import Bools, Ints, as_array
 
 # A KL computed in float32 may come out this far below 0.
 _KL_ROUNDING = 1e-4

@@ -1,12 +1,13 @@
 """Codes to moments: standardise or rank each model once, then one matrix product for all pairs of a tile."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.selection._inputs import Bools, Codes, Floats, Ints
+from karenina.numerics.arrays import Bools, Floats, Ints
+from karenina.selection._inputs import Codes
 
 # Products of fewer multiplications than this are fast enough in double precision.
 _LARGE = 5e8
@@ -28,8 +29,7 @@ class Panel:
     start: Ints
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(NamedTuple):
     """Raw moments of each of F folds of the rows: all that similarities need.
 
     cross (F, K_a, K_b); grams (F, models, L, L), padded with 0 to the largest L; sums (F, K); sizes (F,).
@@ -83,9 +83,7 @@ def _panel(codes: Codes, models: Ints, start: Ints, ranks: bool, keep: list[Bool
 
 def fold_edges(n: int, folds: int) -> Ints:
     """Bounds of contiguous folds of n rows, the first n % folds of them one longer: KFold without shuffling."""
-    sizes = np.full(folds, n // folds)
-    sizes[: n % folds] += 1
-    return np.concatenate([[0], np.cumsum(sizes)])
+    return np.cumsum([0, *(len(part) for part in np.array_split(np.arange(n), folds))])
 
 
 def _grams(p: Panel, edges: Ints, pad: int, cross: Floats | None) -> Floats:

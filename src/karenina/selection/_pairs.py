@@ -4,18 +4,23 @@ Importing this module imports numba; the rest of the package does so only when a
 L_s latents predicts a target with L_t.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from karenina.numerics.arrays import Bools, Floats, Ints
 from karenina.numerics.compile import njit
 from karenina.numerics.lasso_kernels import cross_validate, lassos, multitask
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
 # The penalties of cross-validation: as many, and down to this part of the largest, as in scikit-learn.
 _ALPHAS, _SPAN = 100, 1e-3
+
+
+class Side(NamedTuple):
+    """Models of one side of pairs: latents of model m are start[m]:start[m + 1], of which some are informative."""
+
+    start: Ints
+    informative: Bools
 
 
 @njit(cache=True)
@@ -111,15 +116,9 @@ def _targets_of(cross: Floats, i: int, L: int, start: Ints, targets: Ints, n: in
 @njit(cache=True)
 def score_pairs(
     method: int,
-    grams: Floats,
-    crosses: Floats,
-    source_sums: Floats,
-    target_sums: Floats,
-    sizes: Ints,
-    source_start: Ints,
-    target_start: Ints,
-    source_informative: Bools,
-    target_informative: Bools,
+    moments: Any,
+    source: Any,
+    target: Any,
     sources: Ints,
     targets: Ints,
     alpha: float,
@@ -132,11 +131,12 @@ def score_pairs(
 
     filtered: see udr_value; entropic: entropy_value instead.
 
-    method 0: correlations, 1: a lasso per target, 2: multi-task lasso, 3: multi-task lasso by cross-validation. grams
-    (F, S, L, L) holds the sources' raw second moments, crosses (F, K_s, K_t) those of every source latent with every
-    target latent; F is 1 but for method 3. Pairs come sorted by source. Latents of model m are
-    start[m]:start[m + 1]. Returns how many fits did not converge.
+    method 0: correlations, 1: a lasso per target, 2: multi-task lasso, 3: multi-task lasso by cross-validation.
+    moments: the `Blocks` of sources and targets, of one fold but for method 3. source, target: a `Side` each. Pairs
+    come sorted by source. Returns how many fits did not converge.
     """
+    grams, crosses, sizes = moments.grams_a, moments.cross, moments.sizes
+    source_start, target_start = source.start, target.start
     unsolved = 0
     F = len(sizes)
     n = sizes.sum()
@@ -165,7 +165,7 @@ def score_pairs(
             for f in range(F):
                 fold_grams[f] = _part(grams[f, s], 0, L, 0, L, 1.0)
                 fold_crosses[f] = _part(crosses[f], i, L, k, T, 1.0)
-            u, v = _part(source_sums, 0, F, i, L, 1.0), _part(target_sums, 0, F, k, T, 1.0)
+            u, v = _part(moments.sums_a, 0, F, i, L, 1.0), _part(moments.sums_b, 0, F, k, T, 1.0)
             W = np.zeros((L, T))
             converged = cross_validate(fold_grams, fold_crosses, u, v, sizes, _ALPHAS, _SPAN, W)[1]
         unsolved += not converged
@@ -175,6 +175,6 @@ def score_pairs(
                 R[a, b] = abs(W[b, a])
                 if len(matrices):
                     matrices[p, a, b] = R[a, b]
-        rows, columns = target_informative[k : k + T], source_informative[i : i + L]
+        rows, columns = target.informative[k : k + T], source.informative[i : i + L]
         scores[p] = entropy_value(R, rows, columns) if entropic else udr_value(R, rows, columns, filtered)
     return unsolved

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina._notebook import table
+from karenina.numerics.arrays import Floats, Ints
 from karenina.numerics.medians import medians
-from karenina.selection._inputs import Floats, Ints
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,10 +8,10 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial import cKDTree
 
 from karenina._active import ACTIVE_KL
+from karenina.numerics.arrays import Floats
 from karenina.numerics.checks import as_matrix
 from karenina.numerics.gaussian import total_correlation as gaussian_total_correlation
 from karenina.numerics.histograms import mean_over_pairs, pairwise_information
-from karenina.selection._inputs import Floats
 
 
 @dataclass(frozen=True, eq=False)

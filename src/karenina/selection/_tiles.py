@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from karenina.selection._inputs import Bools, Codes, Ints
+from karenina.numerics.arrays import Bools, Ints
+from karenina.selection._inputs import Codes
 
 # Two panels of prepared codes of this size are in memory at a time.
 _PANEL_BYTES = 128 << 20

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL, near_threshold
-from karenina.numerics.arrays import as_array
+from karenina.numerics.arrays import Bools, Floats, Ints, as_array
+from karenina.numerics.checks import one_of, positive_integer
 from karenina.numerics.medians import medians
-from karenina.selection._inputs import Bools, Codes, Floats, Ints, check_codes, check_groups, check_kl
+from karenina.selection._inputs import Codes, check_codes, check_groups, check_kl
 from karenina.selection._moments import Blocks, Panel, blocks, panel
 from karenina.selection._ranking import Ranking
 from karenina.selection._tiles import Tile, Workers, plan, run, tile_size
@@ -53,10 +54,8 @@ class Preset:
             raise ValueError(f"alpha must be above 0; got {self.alpha}")
         if self.alpha is None and not self.multitask:
             raise ValueError("a lasso per latent needs its alpha: cross-validation is of the multi-task lasso")
-        if self.uninformative not in ("zero", "keep", "drop"):
-            raise ValueError(f'uninformative must be "zero", "keep" or "drop"; got {self.uninformative!r}')
-        if self.aggregation not in ("maximum", "entropy"):
-            raise ValueError(f'aggregation must be "maximum" or "entropy"; got {self.aggregation!r}')
+        one_of("uninformative", self.uninformative, ("zero", "keep", "drop"))
+        one_of("aggregation", self.aggregation, ("maximum", "entropy"))
 
 
 PRESETS = {"paper": Preset(), "dlib": Preset(alpha=0.1, multitask=False, uninformative="drop")}
@@ -118,8 +117,8 @@ def udr(
     (True, True)
     """
     chosen = _checked(similarity, preset)
-    if partners is not None and partners < 1:
-        raise ValueError(f"partners must be at least 1; got {partners}")
+    if partners is not None:
+        positive_integer(partners, "partners")
     if not kl_threshold >= 0:
         raise ValueError(f"kl_threshold must be at least 0; got {kl_threshold}")
     method = _method(similarity, chosen)
@@ -202,8 +201,7 @@ def similarity_matrix(
 
 
 def _checked(similarity: str, preset: str | Preset) -> Preset:
-    if similarity not in ("lasso", "spearman"):
-        raise ValueError(f'similarity must be "lasso" or "spearman"; got {similarity!r}')
+    one_of("similarity", similarity, ("lasso", "spearman"))
     if isinstance(preset, Preset):
         return preset
     if preset not in PRESETS:
@@ -245,23 +243,17 @@ class Similarities:
 
     def _score(self, wanted: Bools, target: Panel, source: Panel, moments: Blocks) -> Pairs:
         """moments: of source and target."""
-        from karenina.selection._pairs import score_pairs
+        from karenina.selection._pairs import Side, score_pairs
 
         sources, targets = np.nonzero(wanted.T)
         scores = np.empty(len(targets))
         widest = int(self.codes.sizes.max())
         matrices = np.zeros((len(targets) if self.matrices else 0, widest, widest))
+        sides = [Side(p.start, np.concatenate([self.informative[m] for m in p.models])) for p in (source, target)]
         unsolved = score_pairs(
             self.method,
-            moments.grams_a,
-            moments.cross,
-            moments.sums_a,
-            moments.sums_b,
-            moments.sizes,
-            source.start,
-            target.start,
-            np.concatenate([self.informative[m] for m in source.models]),
-            np.concatenate([self.informative[m] for m in target.models]),
+            moments,
+            *sides,
             sources,
             targets,
             self.preset.alpha or 0.0,

@@ -115,7 +115,7 @@ def load_checkpoint(path: Path, config: Config, learner: Learner, state: State) 
         if Config.from_json(about.get("config")) != config:
             raise BadFile(f"{path} belongs to another run")
         for name, module in learner.modules.items():
-            load_weights(module, _within(tensors, f"module/{name}/"), path)
+            load_weights(module, within(tensors, f"module/{name}/"), path)
         for name, optimiser in learner.optimisers.items():
             for i, state_of in enumerate(optimiser.state):
                 for key, value in state_of.items():
@@ -139,5 +139,6 @@ def load_checkpoint(path: Path, config: Config, learner: Learner, state: State) 
         raise BadFile(f"{path} lacks something or holds something odd ({error})") from None
 
 
-def _within(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def within(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin so, by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

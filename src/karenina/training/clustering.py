@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from karenina.models.cobra import TransitionModels
 from karenina.models.fast import Adam, keep_memory
 from karenina.models.monet import ComponentVAE, MONet, object_losses
-from karenina.training.checkpoint import FORMAT, BadFile, load_weights, read_tensors, write_tensors
+from karenina.training.checkpoint import FORMAT, BadFile, load_weights, read_tensors, within, write_tensors
 from karenina.training.loop import TrainingDiverged, trace_steps
 
 Progress = Callable[[int, int, dict[str, float]], None]
@@ -112,8 +112,7 @@ def _resume(
     path: Path, config: dict[str, Any], network: nn.Module, optimiser: Adam
 ) -> tuple[dict[str, Any], list[Tensor]]:
     tensors, about = _read(path, config)
-    weights = {name.removeprefix("network/"): value for name, value in tensors.items() if name.startswith("network/")}
-    load_weights(network, weights, path)
+    load_weights(network, within(tensors, "network/"), path)
     for i, moments in enumerate(optimiser.state):
         for name, value in moments.items():
             value.copy_(tensors[f"optimiser/{i}/{name}"])

@@ -12,8 +12,7 @@ import numpy as np
 from karenina._words import hint, meant
 from karenina.data import DataSet
 from karenina.data.pairs import Pairs
-from karenina.models.initialisation import INITS
-from karenina.models.networks import NETWORKS, Shape, resolve
+from karenina.models.networks import INITS, NETWORKS, Shape, resolve
 from karenina.models.objectives import DECODERS, Objective
 from karenina.models.own import is_own, rules
 from karenina.training.methods import SUPERVISION, Method, find, find_for, names

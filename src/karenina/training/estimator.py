@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from karenina.training.config import SETTINGS
 from karenina.training.run import Run
 from karenina.training.single import train
 
@@ -76,20 +77,8 @@ class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             raise ValueError(f"X has shape {shape}, expected (n, c, h, w), (n, h, w) or (n, features)")
         self.row_shape_ = shape[1:]
         self.n_features_in_ = int(np.prod(shape[1:]))
-        self.run_ = train(
-            self._images(X),
-            self.method,
-            seed=self.random_state,
-            steps=self.steps,
-            network=self.network,
-            latents=self.latents,
-            batch=self.batch,
-            learning_rate=self.learning_rate,
-            init=self.init,
-            decoder=self.decoder,
-            reconstruction_weight=self.reconstruction_weight,
-            **(self.parameters or {}),
-        )
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name in SETTINGS}
+        self.run_ = train(self._images(X), self.method, seed=self.random_state, **settings, **(self.parameters or {}))
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from karenina._files import sweep
+from karenina._files import make_folder, sweep
 from karenina.data import DataSet
 from karenina.models import fast
 from karenina.models.objectives import Objective
@@ -101,16 +101,16 @@ def train_many(
         described = find_for(point.method, point.parameters)
         members.append(Member(make_config(data, point.method, point.parameters, point.settings), described))
         check_memory(members[-1].config, described)
-    folder = None if out is None else Path(out)
-    if folder is not None and not os.fspath(folder):
+    if out is not None and not os.fspath(out):
         raise ValueError("out is empty; expected a directory")
+    folder = None if out is None else Path(out)
     paths = [None if folder is None else folder / point.name for point in points]
     free = [[name for name, value in point.settings.items() if value == "auto"] for point in points]
     options = Options(where, population, checkpoint_seconds, progress)
     found = train_members(data, members, paths, options, folder, free)
-    failed = [result for result in found if isinstance(result, TrainingDiverged)]
-    for error in failed:
-        warnings.warn(str(error), stacklevel=2)
+    for result in found:
+        if isinstance(result, TrainingDiverged):
+            warnings.warn(str(result), stacklevel=2)
     return [result for result in found if isinstance(result, Run)]
 
 
@@ -179,11 +179,7 @@ def train_members(
         for i, path in enumerate(paths):
             if path is None:
                 continue
-            try:
-                path.mkdir(parents=True, exist_ok=True)
-            except (FileExistsError, NotADirectoryError):
-                raise ValueError(f"{path} is not a directory, nor can it be made one: a file is in the way") from None
-            locks.enter_context(alone(path))
+            locks.enter_context(alone(make_folder(path)))
             if free is not None:
                 members[i] = Member(as_begun(path, members[i].config, free[i]), members[i].method)
             try:

@@ -30,8 +30,7 @@ from karenina.models.discriminator import Discriminator, permute_dims
 from karenina.models.networks import Autoencoder
 from karenina.models.objectives import Objective
 from karenina.models.pca import fit_pca
-from karenina.training.learners import InfoGANLearner, Learner, VAELearner
-from karenina.training.quantised_learner import QuantisedLearner
+from karenina.training.learners import InfoGANLearner, Learner, QuantisedLearner, VAELearner
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from karenina.data import DataSet
-from karenina.training.batches import Batches
 from karenina.training.checkpoint import FORMAT, BadFile, read_tensors, write_tensors
 from karenina.training.config import Config, integer
-from karenina.training.feeds import Labels, PairBatches, pairs_of
+from karenina.training.feeds import Batches, Labels, PairBatches, pairs_of
 from karenina.training.loop import TrainingDiverged, at_precision, divergence, trace_steps, traced_images
 from karenina.training.run import Run, write_about, write_run
 from karenina.training.single import size_of

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from karenina._files import leftovers, sweep
+from karenina._files import held, leftovers, make_folder, sweep
 from karenina._notebook import bar, in_notebook
 from karenina.data import DataSet, TableDataSet, load
 from karenina.models import fast
@@ -159,13 +159,7 @@ def train(
     check_memory(config, described)
     if out is None:
         return train_config(data, config, described, where, None, checkpoint_seconds, progress, compile)
-    if not os.fspath(out):
-        raise ValueError("out is empty; expected the directory of the run")
-    path = Path(out)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise ValueError(f"{path} is not a directory, nor can it be made one: a file is in the way") from None
+    path = make_folder(out)
     with alone(path):
         config = as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
         done = look_back(path, config)
@@ -324,23 +318,11 @@ def look_back(path: Path, config: Config) -> Run | None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold a lock on the directory; the system drops it if the process dies. Without locks (Windows) do nothing."""
-    try:
-        import fcntl
-    except ImportError:
+    """Hold a lock on the directory, or raise where another process does."""
+    with held(path) as mine:
+        if not mine:
+            raise ValueError(f"another process is training in {path}")
         yield
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"another process is training in {path}") from None
-        except OSError:
-            pass  # a file system without locks
-        yield
-    finally:
-        os.close(handle)
 
 
 def check_memory(config: Config, method: Method) -> None:

@@ -20,9 +20,8 @@ from karenina.models import fast
 from karenina.models.networks import Autoencoder, Shape
 from karenina.models.objectives import Batch, Objective, kl_per_latent
 from karenina.models.stacked import Stack, bernoulli, with_parameters
-from karenina.training.batches import Batches, Noise
 from karenina.training.config import Config
-from karenina.training.feeds import Labels
+from karenina.training.feeds import Batches, Labels, Noise
 from karenina.training.learners import VAELearner, make_learner, minimise, split, total
 from karenina.training.methods import Beside, Method
 

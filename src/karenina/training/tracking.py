@@ -1,9 +1,10 @@
 """Trackers of experiments behind one small writer. None is imported unless it is asked for."""
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
+
+from karenina._plugins import need
 
 
 class Tracker(Protocol):
@@ -16,28 +17,34 @@ class Tracker(Protocol):
     def close(self) -> None: ...
 
 
+class _Runs(dict[str, Any]):
+    """Runs by name, each begun when it is first asked for."""
+
+    def __init__(self, begin: Callable[[str], Any]):
+        self.begin = begin
+
+    def __missing__(self, run: str) -> Any:
+        self[run] = self.begin(run)
+        return self[run]
+
+
 class TensorBoard:
     """A folder of event files for each run."""
 
     def __init__(self, where: str):
-        self.make = _need("torch.utils.tensorboard", "tensorboard").SummaryWriter
-        self.where, self.writers = where, dict[str, Any]()
-
-    def _writer(self, run: str) -> Any:
-        if run not in self.writers:
-            self.writers[run] = self.make(f"{self.where}/{run}")
-        return self.writers[run]
+        make = need("torch.utils.tensorboard", "track", "tensorboard").SummaryWriter
+        self.runs = _Runs(lambda run: make(f"{where}/{run}"))
 
     def about(self, run: str, values: Mapping[str, Any]) -> None:
         text = "\n".join(f"- {name}: {value}" for name, value in values.items())
-        self._writer(run).add_text("config", text)
+        self.runs[run].add_text("config", text)
 
     def write(self, run: str, values: Mapping[str, float], step: int) -> None:
         for name, value in values.items():
-            self._writer(run).add_scalar(name, value, step)
+            self.runs[run].add_scalar(name, value, step)
 
     def close(self) -> None:
-        for writer in self.writers.values():
+        for writer in self.runs.values():
             writer.close()
 
 
@@ -45,23 +52,18 @@ class MLflow:
     """A run of the experiment "karenina" at a tracking URI, such as a folder or a server."""
 
     def __init__(self, where: str):
-        client = _need("mlflow.tracking", "mlflow").MlflowClient
-        self.client, self.runs = client(tracking_uri=where), dict[str, str]()
-        found = self.client.get_experiment_by_name("karenina")
-        self.experiment = found.experiment_id if found else self.client.create_experiment("karenina")
-
-    def _run(self, run: str) -> str:
-        if run not in self.runs:
-            self.runs[run] = self.client.create_run(self.experiment, run_name=run).info.run_id
-        return self.runs[run]
+        self.client = client = need("mlflow.tracking", "track").MlflowClient(tracking_uri=where)
+        found = client.get_experiment_by_name("karenina")
+        experiment = found.experiment_id if found else client.create_experiment("karenina")
+        self.runs = _Runs(lambda run: client.create_run(experiment, run_name=run).info.run_id)
 
     def about(self, run: str, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
-            self.client.log_param(self._run(run), name, value)
+            self.client.log_param(self.runs[run], name, value)
 
     def write(self, run: str, values: Mapping[str, float], step: int) -> None:
         for name, value in values.items():
-            self.client.log_metric(self._run(run), name.replace(" ", "_"), value, step=step)
+            self.client.log_metric(self.runs[run], name.replace(" ", "_"), value, step=step)
 
     def close(self) -> None:
         for one in self.runs.values():
@@ -72,18 +74,14 @@ class WeightsAndBiases:
     """A run of a project."""
 
     def __init__(self, where: str):
-        self.wandb, self.project, self.runs = _need("wandb", "wandb"), where, dict[str, Any]()
-
-    def _run(self, run: str) -> Any:
-        if run not in self.runs:
-            self.runs[run] = self.wandb.init(project=self.project, name=run, reinit="create_new")
-        return self.runs[run]
+        wandb = need("wandb", "track")
+        self.runs = _Runs(lambda run: wandb.init(project=where, name=run, reinit="create_new"))
 
     def about(self, run: str, values: Mapping[str, Any]) -> None:
-        self._run(run).config.update(dict(values))
+        self.runs[run].config.update(dict(values))
 
     def write(self, run: str, values: Mapping[str, float], step: int) -> None:
-        self._run(run).log(dict(values), step=step)
+        self.runs[run].log(dict(values), step=step)
 
     def close(self) -> None:
         for one in self.runs.values():
@@ -95,13 +93,6 @@ TRACKERS: dict[str, Callable[[str], Tracker]] = {
     "mlflow": MLflow,
     "wandb": WeightsAndBiases,
 }
-
-
-def _need(module: str, package: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ValueError(f"{package} is not installed: pip install 'karenina[track]' or {package}") from None
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def do(folder: Path, task: str, say: Say) -> None:
     kind, _, which = task.partition(" ")
     study = Study(read_plan(folder), folder, say)
     if kind == "references":
-        from karenina.studies.clustering.references import references
+        from karenina.studies.clustering.agents import references
 
         write_json(folder / "references.json", references(study.plan))
     elif kind == "monet":
@@ -87,7 +87,7 @@ def do(folder: Path, task: str, say: Say) -> None:
     elif kind == "measures":
         study.measures()
     else:
-        from karenina.studies.clustering.episodes import episodes
+        from karenina.studies.clustering.agents import episodes
 
         episodes(study, study.measures())
 

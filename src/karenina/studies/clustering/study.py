@@ -303,7 +303,7 @@ class Study:
     def agents(self, seed: int) -> dict[str, Any]:
         """What the agents of the vision models of one seed did, one model per beta, all stepped together: steps and
         censored (models, initialisations)."""
-        from karenina.studies.clustering.teaching import teach
+        from karenina.studies.clustering.agents import teach
 
         plan, path = self.plan, self._agents_file(seed)
         if not path.exists():

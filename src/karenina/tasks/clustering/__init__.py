@@ -10,10 +10,18 @@
 """
 
 from karenina.tasks.clustering.agent import Learning, Slots, clicks, learn, random_actions, search, steps_to_success
-from karenina.tasks.clustering.animation import animation
 from karenina.tasks.clustering.environment import Environment, TimeStep, davies_bouldin
 from karenina.tasks.clustering.oracle import OracleVision, TrueReward, TrueTransition
-from karenina.tasks.clustering.sprites import FACTORS, HUES, SHAPES, clicked, random_sprites, render, render_with_masks
+from karenina.tasks.clustering.sprites import (
+    FACTORS,
+    HUES,
+    SHAPES,
+    animation,
+    clicked,
+    random_sprites,
+    render,
+    render_with_masks,
+)
 
 __all__ = [
     "FACTORS",

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina.numerics.checks import positive_integer
 from karenina.tasks.clustering.environment import Environment
 
 Floats = NDArray[np.floating[Any]]
@@ -106,8 +107,7 @@ def learn(
     numbers of the groups that stay, the reward predictors `keep(agents)`. It saves time and changes nothing else.
     """
     for name, value in {"cap": cap, "window": window, "candidates": candidates, "batch": batch}.items():
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+        positive_integer(value, name)
     if not 0 < level <= 1:
         raise ValueError(f"level must be above 0 and at most 1, got {level}")
     agents = list(range(len(environments)))  # that are stepped still

@@ -5,10 +5,13 @@ square, x to the right and y downwards. Ranges are those of COBRA's tasks in Spr
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from karenina._files import atomic
 
 Floats = NDArray[np.floating[Any]]
 
@@ -118,3 +121,24 @@ def render_with_masks(scenes: Floats, side: int = 64) -> tuple[NDArray[np.uint8]
     light = np.matmul(colours.transpose(0, 2, 1), shown[:, 1:].reshape(n, k, side * side))
     images = np.rint(light.reshape(n, 3, side, side)).astype(np.uint8)
     return (images, shown) if scenes.ndim == 3 else (images[0], shown[0])
+
+
+def animation(
+    path: str | Path, scenes: Sequence[Floats], actions: ArrayLike = (), *, side: int = 128, ms: int = 300
+) -> None:
+    """Write scenes (t, sprites, 7) as a GIF; the click of each of the actions (t - 1, 4) is a white cross in the frame
+    before it. Anything but a list of scenes of one size raises."""
+    from PIL import Image
+
+    frames_of = np.asarray(scenes, float)
+    if frames_of.ndim != 3 or frames_of.shape[-1] != len(FACTORS) or not len(frames_of):
+        raise ValueError(f"scenes must have shape (t, sprites, {len(FACTORS)}), got {frames_of.shape}")
+    images = np.ascontiguousarray(render(frames_of, side).transpose(0, 2, 3, 1))
+    arm = max(side // 32, 1)
+    for image, action in zip(images, np.asarray(actions, float).reshape(-1, 4)):
+        x, y = np.minimum((action[:2] * side).astype(int), side - 1)
+        image[max(y - arm, 0) : y + arm + 1, x] = 255
+        image[y, max(x - arm, 0) : x + arm + 1] = 255
+    pictures = [Image.fromarray(image) for image in images]
+    with atomic(path) as part:
+        pictures[0].save(part, format="GIF", save_all=True, append_images=pictures[1:], duration=ms, loop=0)
