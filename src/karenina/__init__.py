@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from karenina.pages.compare import compare
     from karenina.pages.page import report
     from karenina.selection import dynamics, udr
+    from karenina.studies.published import baselines
     from karenina.studies.results.table import results
     from karenina.training.estimator import DisentanglingVAE
     from karenina.training.many import train_many
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "DisentanglingVAE": "karenina.training",
     "Method": "karenina.training.methods",
+    "baselines": "karenina.studies.published",
     "compare": "karenina.pages.compare",
     "dynamics": "karenina.selection",
     "evaluate": "karenina.evaluation.scoring",
@@ -65,6 +67,7 @@ __all__ = [
     "DisentanglingVAE",
     "Method",
     "__version__",
+    "baselines",
     "compare",
     "dynamics",
     "evaluate",

@@ -1,7 +1,8 @@
 """`karenina score`."""
 
+import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +19,10 @@ from karenina.cli._common import (
     with_options,
 )
 from karenina.cli._help import completing
+
+if TYPE_CHECKING:
+    from karenina.metrics.table import Table
+    from karenina.studies.plan.plan import Scoring
 
 ROWS = 5000  # of a comparison of two runs
 
@@ -51,6 +56,12 @@ def score(
         str,
         typer.Option(metavar="WAY", help="Of a run: drawn from the generative model, or from the rows (cheaper)."),
     ] = "model",
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA", help="Also the percentile of each score among the published models of a data set."
+        ),
+    ] = None,
     as_json: Json = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the table here.")] = None,
     plot: Annotated[
@@ -73,6 +84,7 @@ def score(
     data = with_options(data, size, grey, factors_csv)
     use_device(device)
     select(names, protocol)  # a misspelt name is an error before the work, not after
+    published = _published(against, protocol) if against is not None else None
     if len(paths) == 2 and (all(path.is_dir() for path in paths) or all(path.suffix == ".npz" for path in paths)):
         _compare(paths, names, protocol, seed, data, data_dir, as_json, csv)
         return
@@ -84,6 +96,8 @@ def score(
         images = data_of(run, data, data_dir)
         given: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "tasks": tasks}
         given |= {"interventions": interventions, "also": ALSO_TASKS if tasks else ()}
+        if published is not None:
+            given["rows"] = published.rows
         table = run_table(evaluate(run, images, metrics=names, **given))
     else:
         if data is not None:
@@ -92,14 +106,37 @@ def score(
         table = score_arrays(codes, factors, names, protocol, repeats, seed, factor_names=factor_names, tasks=tasks)
     if csv is not None:
         table.to_csv(csv)
+    place = _standing(table, against) if against is not None else None
     if as_json:
-        print(table.to_json())
+        print(
+            table.to_json() if place is None else json.dumps({**table.to_dict(), "against": place.to_dict("records")})
+        )
     else:
         console().print(table)
+        if place is not None:
+            print(f"among the published models of {against} (docs/results):")
+            print(
+                place.to_string(index=False, float_format="{:.2f}".format, formatters={"percentile": "{:.0f}".format})
+            )
     if plot is not None:
         from karenina.metrics.plots import plot_scores
 
         plot_scores(table, plot)
+
+
+def _published(against: str, protocol: str | None) -> "Scoring":
+    """How the published models were scored; a ValueError before any work if there are none of this data set."""
+    from karenina.studies.published import check_protocol, scoring
+
+    how = scoring(against)
+    check_protocol(protocol, against)
+    return how
+
+
+def _standing(table: "Table", against: str) -> Any:
+    from karenina.studies.published import standing
+
+    return standing(table, against)
 
 
 def _compare(

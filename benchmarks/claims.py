@@ -1,0 +1,259 @@
+"""Ten claims of the five papers, each with our number, its interval and a verdict by a rule that was fixed beforehand.
+
+An interval is that of the delete-one-seed jackknife (Student's t with seeds - 1 degrees of freedom): the seed is what
+would be drawn anew if the study were run again. A claim is put as "this number is above (or below) that bound":
+it agrees if the whole interval is on the claimed side, disagrees if the whole interval is on the other, and otherwise
+the study cannot tell.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from karenina.studies.analyses import beats_random, dynamics, udr_versions
+from karenina.studies.papers.locatello2019 import METRICS, UNSUPERVISED
+from karenina.studies.papers.study import Study
+from karenina.studies.results.table import NotEnough, wide_table
+
+Statistic = Callable[[pd.DataFrame], float]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A statistic of the study with its interval, and the value that the paper prints, if it prints one."""
+
+    what: str
+    value: float
+    low: float
+    high: float
+    paper: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """side: "above" or "below" the bound is what is claimed of each number. missing: why there is no number."""
+
+    text: str
+    source: str
+    numbers: tuple[Number, ...]
+    bounds: tuple[tuple[str, float], ...]
+    missing: str = ""
+
+    @property
+    def verdict(self) -> str:
+        if self.missing:
+            return "not measured"
+        found = {_side(number, *bound) for number, bound in zip(self.numbers, self.bounds)}
+        return "agrees" if found == {"agrees"} else "disagrees" if "disagrees" in found else "cannot tell"
+
+
+def _side(number: Number, side: str, bound: float) -> str:
+    if not math.isfinite(number.low + number.high):
+        return "cannot tell"
+    inside = number.low > bound if side == "above" else number.high < bound
+    outside = number.high < bound if side == "above" else number.low > bound
+    return "agrees" if inside else "disagrees" if outside else "cannot tell"
+
+
+def jackknife(statistic: Statistic, frame: pd.DataFrame, what: str, paper: float | None = None) -> Number:
+    """The statistic of a tidy frame, with its interval from leaving out one seed at a time."""
+    seeds = sorted(frame["seed"].unique())
+    value = statistic(frame)
+    left_out = np.array([statistic(frame[frame["seed"] != seed]) for seed in seeds])
+    n = len(seeds)
+    error = math.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum())
+    half = stats.t.ppf(0.975, n - 1) * error
+    return Number(what, value, value - half, value + half, paper)
+
+
+def claims(frame: pd.DataFrame, traced: pd.DataFrame | None, others: dict[str, Claim]) -> list[Claim]:
+    """frame: published results. traced: dynamics.parquet of the studies. others: claims of other studies, by name."""
+    six = Study(frame).words_of(METRICS)
+    return [
+        Claim(
+            "Regularisation lowers the total correlation of sampled codes, and not that of mean codes.",
+            "Locatello et al. (2019), section 5.1, figure 1",
+            (
+                jackknife(lambda f: tc_trend(f, "sampled"), frame, "rank correlation with strength, sampled codes"),
+                jackknife(lambda f: tc_trend(f, "mean"), frame, "mean codes"),
+            ),
+            (("below", 0.0), ("above", 0.0)),
+        ),
+        Claim(
+            "Strength and seed matter more than the method: the method explains less than half of the variance.",
+            "Locatello et al. (2019), section 5.3, Table 5",
+            (
+                jackknife(lambda f: explained(f, "method"), six, "variance explained by the method", 0.37),
+                jackknife(lambda f: explained(f, "setting"), six, "by method and strength", 0.59),
+            ),
+            (("below", 0.5), ("below", 0.9)),
+        ),
+        Claim(
+            "All metrics but Modularity are correlated.",
+            "Locatello et al. (2019), section 5.2, figures 2 and 12",
+            (
+                jackknife(lambda f: agreement(f, modularity=False), six, "mean rank correlation of the other five"),
+                jackknife(
+                    lambda f: agreement(f, modularity=False) - agreement(f, modularity=True),
+                    six,
+                    "that minus the mean rank correlation of Modularity with them",
+                ),
+            ),
+            (("above", 0.0), ("above", 0.0)),
+        ),
+        Claim(
+            "No label-free score (reconstruction, ELBO, KL, total correlation) identifies disentangled models.",
+            "Locatello et al. (2019), section 5.4, figure 16",
+            (jackknife(best_unsupervised, six, "largest mean rank correlation of one of them with the metrics"),),
+            (("below", 0.5),),
+        ),
+        _transfer(six),
+        Claim(
+            "UDR ranks models like supervised metrics do.",
+            "Duan et al. (2020), section 5, Table 7",
+            (jackknife(lambda f: udr(f, "udr_lasso"), six, "mean rank correlation of UDR_L with metrics", 0.54),),
+            (("above", 0.0),),
+        ),
+        Claim(
+            "Comparing all models with all ranks them better than comparing seeds of one setting.",
+            "Duan et al. (2020), appendix A.7, Table 7",
+            (
+                jackknife(lambda f: udr(f, "udr_lasso_a2a"), six, "mean rank correlation of UDR_L A2A", 0.60),
+                jackknife(
+                    lambda f: udr(f, "udr_lasso_a2a") - udr(f, "udr_lasso"),
+                    six,
+                    "that minus UDR_L",
+                    round(0.6 - 0.54, 2),
+                ),
+            ),
+            (("above", 0.0), ("above", 0.0)),
+        ),
+        _dynamics(frame, traced),
+        Claim(
+            "Practitioners who tune by different metrics choose different models.",
+            "Carbonneau et al. (2022), section 5.1, figure 3",
+            (jackknife(different_choices, six, "share of pairs of metrics that choose different models"),),
+            (("above", 0.5),),
+        ),
+        others["eastwood2018"],
+    ]
+
+
+def tc_trend(frame: pd.DataFrame, kind: str) -> float:
+    """Mean over data sets and methods (but AnnealedVAE, whose strength is a capacity) of Spearman's correlation of
+    strength and total correlation."""
+    rows = frame[(frame["metric"] == f"total_correlation_{kind}") & (frame["method"] != "annealed_vae")]
+    groups = rows.groupby(["data", "method"])
+    return float(np.mean([stats.spearmanr(part["strength"], part["value"])[0] for _, part in groups]))
+
+
+def explained(frame: pd.DataFrame, by: str) -> float:
+    """Mean over data sets and metrics of R^2 of the score on categories, by sums of squares."""
+    table = wide_table(frame)
+    found = []
+    for _, rows in table.groups("data"):
+        groups = table.runs[by].to_numpy()[rows]
+        for j in table.columns(supervised=True):
+            y = pd.Series(table.values[rows, j])
+            within = ((y - y.groupby(groups).transform("mean")) ** 2).sum()
+            found.append(1 - within / ((y - y.mean()) ** 2).sum())
+    return float(np.mean(found))
+
+
+def agreement(frame: pd.DataFrame, modularity: bool) -> float:
+    """Mean over data sets of Spearman's correlation of pairs of metrics: with Modularity, or without it."""
+    table = wide_table(frame)
+    columns = table.columns(supervised=True)
+    pairs = [
+        p for p in itertools.combinations(columns, 2) if ("Modularity" in {table.names[j] for j in p}) == modularity
+    ]
+    return _mean_correlation(frame, [(table.names[a], table.names[b]) for a, b in pairs])
+
+
+def best_unsupervised(frame: pd.DataFrame) -> float:
+    """The largest, over scores without labels, of the mean over metrics and data sets of the absolute mean correlation.
+
+    A score may point either way, but the same way everywhere: the sign is taken after averaging.
+    """
+    means = [abs(_mean_correlation(frame, [(name, metric) for metric in METRICS])) for name in UNSUPERVISED]
+    return float(max(means))
+
+
+def udr(frame: pd.DataFrame, version: str) -> float:
+    """Mean over data sets, methods and the four metrics of the paper, Table 7's cell."""
+    known = frame[~frame["metric"].isin(["Modularity", "SAP"])]
+    found = udr_versions.compute(known).set_index("version")
+    return float(found.loc[version, "correlation"]) if version in found.index else math.nan
+
+
+def different_choices(frame: pd.DataFrame) -> float:
+    """Share of pairs of metrics, over data sets, whose best models are not the same."""
+    table = wide_table(frame)
+    columns = table.columns(supervised=True)
+    found = []
+    for _, rows in table.groups("data"):
+        best = np.argmax(table.values[np.ix_(rows, columns)], axis=0)
+        found += [best[i] != best[j] for i, j in itertools.combinations(range(len(columns)), 2)]
+    return float(np.mean(found))
+
+
+def _mean_correlation(frame: pd.DataFrame, pairs: list[tuple[str, str]]) -> float:
+    table = wide_table(frame)
+    found = []
+    for _, rows in table.groups("data"):
+        for pair in pairs:
+            x, y = (table.values[rows, table.names.index(name)] for name in pair)
+            known = np.isfinite(x) & np.isfinite(y)
+            found.append(stats.spearmanr(x[known], y[known])[0])
+    return float(np.mean(found))
+
+
+def _transfer(frame: pd.DataFrame) -> Claim:
+    """Table 1; the interval of the jackknife holds the draws fixed (their seed)."""
+    text = "Settings chosen by a metric transfer to other seeds, and hardly to other data sets and metrics."
+    source = "Locatello et al. (2019), section 5.4, Table 1"
+    if frame["data"].nunique() < 2:
+        return Claim(text, source, (), (), "needs a second data set")
+
+    def cell(metric: str, data: str) -> Statistic:
+        def probability(part: pd.DataFrame) -> float:
+            found = beats_random.compute(part, draws=20_000).set_index(["metric", "data"])
+            return float(found.loc[(metric, data), "probability"])
+
+        return probability
+
+    return Claim(
+        text,
+        source,
+        (
+            jackknife(cell("same", "same"), frame, "beats a random model, same metric and data", 0.807),
+            jackknife(cell("other", "other"), frame, "other metric and data", 0.549),
+        ),
+        (("above", 0.7), ("below", 0.7)),
+    )
+
+
+def _dynamics(frame: pd.DataFrame, traced: pd.DataFrame | None) -> Claim:
+    """Over settings, with the mean of each metric over the same seeds; the interval resamples settings."""
+    text = "The dynamics score ranks settings like supervised metrics do."
+    source = "Holtz et al. (2022), section 5, Table 1"
+    if traced is None or traced.empty:
+        return Claim(text, source, (), (), "needs traces: `trace = true` in the study")
+    try:
+        found = dynamics.compute(Study(frame).words_of(METRICS), traced)
+    except NotEnough as error:
+        return Claim(text, source, (), (), str(error))
+    most = found[(found["seeds"] == found["seeds"].max()) & (found["score"] == "MIG")]
+    numbers = tuple(
+        Number(f"rank correlation with MIG on {row.data}, {row.seeds} seeds", row.correlation, row.low, row.high, 0.65)
+        for row in most.itertuples()
+    )
+    return Claim(text, source, numbers, (("above", 0.0),) * len(numbers))

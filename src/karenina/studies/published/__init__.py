@@ -1,0 +1,112 @@
+"""Scores of models that were trained for docs/results, one table per data set: something to compare a score with."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from karenina._words import hint
+from karenina.data.naming import split_name
+from karenina.metrics.registry import score_name
+from karenina.studies.plan.plan import Scoring
+from karenina.studies.results.table import SCHEMA, TASK, UNSUPERVISED, write_parquet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from karenina.metrics.table import Table
+
+TABLES = Path(__file__).parent
+_EVALUATION = b"evaluation"
+
+
+def baselines(data: str | None = None) -> "pd.DataFrame":
+    """The scores of the published models, as `karenina.results` gives those of a study.
+
+    Parameters
+    ----------
+    data : str, optional
+        A data set, with its options ("dsprites:side=16") or without them ("dsprites"); by default all.
+
+    Returns
+    -------
+    DataFrame
+        One row per run x metric x factor: run, data, method, parameters, parameter, strength, setting, seed, latents,
+        network, steps, metric, family, property, factor, value, std.
+    """
+    import pandas as pd
+
+    files = [_file(data)] if data is not None else sorted(TABLES.glob("*.parquet"))
+    if not files:
+        raise ValueError("no models are published with this version")
+    return pd.concat([pq.read_table(file).to_pandas() for file in files], ignore_index=True)
+
+
+def scoring(data: str) -> Scoring:
+    """How the published models of a data set were scored."""
+    given: Mapping[str, Any] = json.loads(pq.read_schema(_file(data)).metadata[_EVALUATION])
+    return Scoring(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+
+
+def standing(table: "Table", data: str) -> "pd.DataFrame":
+    """Where the scores of a representation lie among those of the published models of a data set.
+
+    Parameters
+    ----------
+    table : Table
+        As `karenina.score` gives it, with the protocol of `scoring(data)`.
+    data : str
+        As for `baselines`.
+
+    Returns
+    -------
+    DataFrame
+        score, value, percentile (share of the published models below it, in percent; half of those equal), models,
+        median, best. Only supervised scores that both have.
+    """
+    import pandas as pd
+
+    check_protocol(table.settings.get("protocol"), data)
+    frame = baselines(data)
+    frame = frame[(frame["factor"] == "") & ~frame["family"].isin([*UNSUPERVISED, TASK])]
+    lines = []
+    for row in table.rows:
+        others = frame[(frame["metric"] == row.metric) & (frame["property"] == row.property)]["value"].dropna()
+        if len(others) and np.isfinite(row.value):
+            below = ((others < row.value).mean() + (others <= row.value).mean()) / 2
+            several = sum(other.metric == row.metric for other in table.rows) > 1
+            name = score_name(row.metric, row.property, several=several)
+            lines.append((name, row.value, 100 * below, len(others), others.median(), others.max()))
+    if not lines:
+        raise ValueError(f"none of these scores is published for {data}: {', '.join(frame['metric'].unique())} are")
+    return pd.DataFrame(lines, columns=["score", "value", "percentile", "models", "median", "best"])
+
+
+def check_protocol(protocol: str | None, data: str) -> None:
+    """A ValueError if the published models of a data set have scores of another protocol."""
+    published = scoring(data).protocol
+    if protocol != published:
+        given, there = (name or "our own" for name in (protocol, published))
+        raise ValueError(
+            f"scores of protocol {given} cannot be compared with the published models of {data}, which have {there}"
+        )
+
+
+def publish(frame: "pd.DataFrame", how: Scoring, path: Path) -> None:
+    """Write the table of one data set; the inverse of `baselines` and `scoring`."""
+    from dataclasses import asdict
+
+    table = pa.Table.from_pandas(frame, schema=SCHEMA, preserve_index=False)
+    write_parquet(path, table.replace_schema_metadata({_EVALUATION: json.dumps(asdict(how)).encode()}))
+
+
+def _file(data: str) -> Path:
+    found = {file.stem.replace("+", ":", 1): file for file in sorted(TABLES.glob("*.parquet"))}
+    same = [file for name, file in found.items() if data in (name, split_name(name)[0])]
+    if not same:
+        raise ValueError(f"no published models of {data!r}; {hint(data, found)}")
+    return same[0]

@@ -1,0 +1,131 @@
+"""Published tables: what is stored, where a score stands among them, and claims with a known answer."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import karenina
+from karenina.studies import published
+from karenina.studies.plan.plan import Scoring
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import claims  # noqa: E402
+
+METRICS = {
+    "z_diff": "modularity",
+    "z_min_variance": "modularity",
+    "mig": "compactness",
+    "dci_boosted": "modularity",
+    "modularity": "modularity",
+    "sap": "compactness",
+}
+
+
+def planted(value, data=("dsprites:side=16",), methods=("beta_vae", "factor_vae"), strengths=(1, 2, 4), seeds=10):
+    """A tidy frame in which value(data, method, strength, seed, metric) is the score of each metric."""
+    rows = []
+    for d in data:
+        for m in methods:
+            for s in strengths:
+                for seed in range(seeds):
+                    setting = f"{m}{s}"
+                    start = (f"{d}{setting}{seed}", d, m, f"s={s}", "s", float(s), setting, seed, 10, "mlp", 100)
+                    for metric, prop in METRICS.items():
+                        rows.append((*start, metric, "f", prop, "", value(d, m, s, seed, metric), np.nan))
+                    for name in ("total_correlation_sampled", "total_correlation_mean", "elbo"):
+                        rows.append((*start, name, "label-free", "", "", value(d, m, s, seed, name), np.nan))
+    names = "run data method parameters parameter strength setting seed latents network steps"
+    return pd.DataFrame(rows, columns=[*names.split(), "metric", "family", "property", "factor", "value", "std"])
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    """Sixty models whose MIG is 1/60, 2/60, ..., 1."""
+    order = iter(range(1, 1000))
+    frame = planted(lambda *key: next(order) / 60 if key[-1] == "mig" else 0.5)
+    published.publish(frame, Scoring(metrics=("mig",), rows=3000), tmp_path / "dsprites+side=16.parquet")
+    monkeypatch.setattr(published, "TABLES", tmp_path)
+    return frame
+
+
+def test_what_is_published_is_what_is_read(tables):
+    for name in ("dsprites", "dsprites:side=16", None):
+        pd.testing.assert_frame_equal(published.baselines(name), tables, check_dtype=False)
+    assert published.scoring("dsprites") == Scoring(metrics=("mig",), rows=3000)
+
+
+def test_standing_is_the_share_below_with_half_of_the_equal(tables):
+    codes, factors = [[0.0], [1.0], [1.0], [0.2], [0.0]] * 50, [[0], [1], [0], [1], [0]] * 50
+    table = karenina.metrics.score(codes, factors, metrics=["mig"])
+    value = table["mig"].value
+    assert 0.2 < value < 0.8
+    known = tables.query("metric == 'mig'").value
+    expected = 100 * (np.sum(known < value) + 0.5 * np.sum(known == value)) / 60
+    found = published.standing(table, "dsprites").iloc[0]
+    assert found.percentile == pytest.approx(expected)
+    assert (found.models, found.best) == (60, 1.0)
+    assert found["median"] == pytest.approx(61 / 120)
+
+
+def test_another_protocol_or_metric_cannot_be_compared(tables):
+    codes, factors = np.random.default_rng(0).normal(size=(300, 2)), np.random.default_rng(1).integers(3, size=(300, 2))
+    with pytest.raises(ValueError, match="protocol carbonneau cannot be compared .* our own"):
+        published.standing(karenina.metrics.score(codes, factors, ["mig"], "carbonneau"), "dsprites")
+    with pytest.raises(ValueError, match="none of these scores is published"):
+        published.standing(karenina.metrics.score(codes, factors, ["jemmig"]), "dsprites")
+
+
+def test_a_data_set_without_published_models_is_one_line(tables):
+    with pytest.raises(ValueError, match="no published models of 'dsprite'; did you mean dsprites:side=16"):
+        published.baselines("dsprite")
+
+
+def test_jackknife_of_a_mean_is_the_t_interval():
+    from scipy import stats
+
+    values = np.random.default_rng(0).normal(size=10)
+    frame = pd.DataFrame({"seed": range(10), "value": values})
+    found = claims.jackknife(lambda f: f["value"].mean(), frame, "mean")
+    low, high = stats.t.interval(0.95, 9, values.mean(), stats.sem(values))
+    assert (found.low, found.high) == pytest.approx((low, high))
+
+
+def test_verdicts_follow_the_interval():
+    def verdict(low, high, side="above"):
+        return claims.Claim("", "", (claims.Number("", (low + high) / 2, low, high),), ((side, 0.0),)).verdict
+
+    assert verdict(0.1, 0.2) == verdict(-0.2, -0.1, "below") == "agrees"
+    assert verdict(-0.2, -0.1) == verdict(0.1, 0.2, "below") == "disagrees"
+    assert verdict(-0.1, 0.1) == verdict(np.nan, 1.0) == "cannot tell"
+
+
+def test_planted_effects_are_found():
+    def value(data, method, strength, seed, metric):
+        if metric.startswith("total_correlation"):
+            return strength * (-1 if metric.endswith("sampled") else 1)
+        effect = {"beta_vae": -1.0, "factor_vae": 1.0}[method]
+        setting = effect + {1: -1.0, 2: 0.0, 4: 1.0}[strength] * np.sqrt(1.5)
+        return setting + (-1.0) ** seed
+
+    frame = planted(value)
+    assert claims.tc_trend(frame, "sampled") == pytest.approx(-1)
+    assert claims.tc_trend(frame, "mean") == pytest.approx(1)
+    six = claims.Study(frame).words_of(claims.METRICS)
+    assert claims.explained(six, "method") == pytest.approx(1 / 3)  # method, strength and seed have variance 1 each
+    assert claims.explained(six, "setting") == pytest.approx(2 / 3)
+    assert claims.agreement(six, modularity=False) == pytest.approx(1)
+    assert claims.different_choices(six) == 0
+
+
+def test_modularity_that_points_the_other_way_is_told_apart():
+    rng = np.random.default_rng(1)
+    quality = rng.normal(size=10_000)
+    frame = planted(lambda d, m, s, seed, metric: (-1 if metric == "modularity" else 1) * quality[100 * s + seed])
+    six = claims.Study(frame).words_of(claims.METRICS)
+    assert claims.agreement(six, modularity=False) == pytest.approx(1)
+    assert claims.agreement(six, modularity=True) == pytest.approx(-1)
+    assert claims.different_choices(six) == pytest.approx(5 / 15)
