@@ -113,6 +113,19 @@ def test_a_part_of_dci_is_chosen_by_its_property():
     assert found.values[:, found.names.index("DCI Disentanglement")].tolist() == ASCENDING.tolist()
 
 
+def test_another_part_of_dci_alone_is_not_taken_for_disentanglement():
+    study = study_of(rows("mig", ASCENDING), rows("dci_boosted", ASCENDING, property="compactness"))
+    assert "DCI Disentanglement" not in study.scores_of(duan2020.METRICS).names
+    assert "dci_boosted" in study.notes[0]
+
+
+def test_one_part_alone_has_the_name_that_it_has_among_all():
+    from karenina.studies.results.table import wide_table
+
+    alone = study_of(rows("dci_boosted", ASCENDING, property="modularity")).frame
+    assert wide_table(alone).names == ("dci_boosted disentanglement",)
+
+
 def test_a_transfer_that_works_for_one_metric_alone():
     """MIG ranks eight settings alike on two data sets, SAP in reverse; every seed is the same."""
     order = np.repeat(np.arange(8.0)[:, None], 3, axis=1)

@@ -300,7 +300,10 @@ def _check_names(source: Source, plan: Plan) -> None:
     _one_of(source, "decoder", plan.decoder, DECODERS, "decoder")
     _one_of(source, "init", plan.init, ("auto", *INITS), "init")
     for metric in plan.evaluation.metrics or ():
-        _one_of(source, "metric", metric, registry.names(), "evaluation", "metrics")
+        try:
+            registry.of_part(metric)
+        except ValueError as error:
+            source.fail(str(error), "evaluation", "metrics")
     for measure in plan.evaluation.also:
         _one_of(source, "measure", measure, MORE, "evaluation", "also")
     _one_of(source, "interventions from", plan.evaluation.interventions, WAYS, "evaluation", "interventions")
