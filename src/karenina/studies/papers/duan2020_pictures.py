@@ -65,6 +65,11 @@ class Ranked:
         return [str(self.runs["run"].iloc[i]) for i in sorted(drawn)]
 
 
+def figure_1(study: Study) -> Figure:
+    """A highly and a poorly ranked model."""
+    return _best_and_worst(study, 1)
+
+
 def figure_3(study: Study) -> Figure:
     """The top ranked model of each method, on the first data set."""
     found = Ranked(study)
@@ -112,13 +117,21 @@ def figure_9(study: Study) -> Figure:
 
 
 def figure_10(study: Study) -> Figure:
+    return _best_and_worst(study, EACH)
+
+
+def _best_and_worst(study: Study, most: int) -> Figure:
+    """Of one method on one data set: the paper's, beta-VAE and Cars3D, or the first."""
     found = Ranked(study)
-    methods = unique(found.runs["method"])
-    method = "beta_vae" if "beta_vae" in methods else methods[0]
-    here = (found.runs["method"] == method).to_numpy()
-    each = max(1, min(EACH, int((here & np.isfinite(found.udr)).sum()) // 2))
+    here = np.ones(len(found.runs), bool)
+    for key, theirs in (("data", "cars3d"), ("method", "beta_vae")):
+        own = unique(found.runs[key])
+        here &= (found.runs[key] == next((one for one in own if one.split(":")[0] == theirs), own[0])).to_numpy()
+    each = max(1, min(most, int((here & np.isfinite(found.udr)).sum()) // 2))
     groups = [("best", found.best(here, each)), ("worst", found.best(here, each, worst=True))]
-    return walls(study, groups, found.label)
+    figure = walls(study, groups, found.label)
+    figure.suptitle(name(found.runs["data"][here].iloc[0]), fontsize=9)
+    return figure
 
 
 def figure_12(study: Study) -> Figure:

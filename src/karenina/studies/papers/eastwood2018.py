@@ -7,7 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
-from karenina.studies.papers.drawing import about, panel_grid, wall
+from karenina.data.naming import join_name, split_name
+from karenina.studies.papers.drawing import about, panel_grid, show, wall
 from karenina.studies.papers.outputs import PaperTable, name
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import NotEnough
@@ -87,6 +88,32 @@ def table_5(study: Study) -> PaperTable:
     last = found["factor"] == "average"
     frame = _means(pd.concat([found[~last], found[last]]), ["model", "factor"])
     return PaperTable(frame, ("data", "model", "method", "parameters"), ("factor",), note=BETA)
+
+
+def figure_2(study: Study) -> Figure:
+    """Images of the data."""
+    return _samples(study, str(about(study)["data"].iloc[0]))
+
+
+def figure_4(study: Study) -> Figure:
+    """Images of the corner that the data leave out."""
+    from karenina.evaluation.more import has_gap
+
+    data = next((str(one) for one in about(study)["data"] if has_gap(one)), None)
+    if data is None:
+        raise NotEnough(f"needs {ZERO_SHOT}")
+    head, options = split_name(data)
+    return _samples(study, join_name(head, {**options, "gap": "only"}))
+
+
+def _samples(study: Study, data: str) -> Figure:
+    from karenina.training.pictures import mosaic
+
+    images = study.data(data).sample(32, np.random.default_rng(0))[0] / np.float32(255)
+    figure, axes = panel_grid(1, 1, 6, 3)
+    show(axes[0, 0], mosaic(images.reshape(4, 8, *images.shape[1:])))
+    axes[0, 0].set_title(name(data), fontsize=8)
+    return figure
 
 
 def figure_3(study: Study) -> Figure:

@@ -229,6 +229,7 @@ _SELECTION: dict[str, Reader] = {
     "spearman_rows": _integer(3),
     "kl_threshold": _number(),
     "dynamics_seeds": _many(_integer(2)),
+    "a2a_seeds": _integer(0),
 }
 _PLAN: dict[str, Reader] = {
     "name": _text,
