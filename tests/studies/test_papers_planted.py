@@ -115,6 +115,21 @@ def test_versions_averaged_over_metrics_and_metrics_with_one_another():
     assert found.loc["supervised", "value"] == pytest.approx(1)
 
 
+def test_table_7_averages_the_papers_classes_and_data_sets():
+    """FactorVAE and Cars3D, on which UDR is of no use, do not count; the two DIP-VAEs are one class."""
+    metrics = ("z_diff", "z_min_variance", "mig", "dci_boosted")
+    parts = [rows(m, ASCENDING) for m in metrics] + [rows("udr_lasso", SWAPPED)]
+    for other in ({"method": "factor_vae"}, {"data": "cars3d"}):
+        parts += [rows(m, ASCENDING, **other) for m in metrics] + [rows("udr_lasso", -ASCENDING, **other)]
+    for method, shift in (("dip_vae_i", 0), ("dip_vae_ii", 5)):
+        parts += [rows(m, ASCENDING + shift, method=method) for m in (*metrics, "udr_lasso")]
+    table = duan2020.table_7(study_of(*parts))
+    found = table.frame.set_index("version")
+    assert found.loc["udr_lasso", "value"] == pytest.approx((0.8 + 1) / 2)
+    assert found.loc["udr_lasso", "cells"] == 8
+    assert "dSprites and β-VAE, DIP-VAE-I and -II." in table.note
+
+
 def test_only_the_papers_metrics_count():
     """IRS agrees with UDR, the paper's metric does not: it is the paper's that the table shows."""
     study = study_of(rows("mig", -ASCENDING), rows("irs", ASCENDING), rows("udr_lasso", ASCENDING))

@@ -190,6 +190,7 @@ def figure_11(study: Study) -> Figure:
             axis.set_title(f"{name(method)}, {name(data)}", fontsize=7)
             axis.set_xlabel(udr, fontsize=6)
             axis.set_ylabel("unfairness", fontsize=6)
+            axis.legend(title="strength", fontsize=5, title_fontsize=5)
     if fair:
         figure.suptitle(f"Mean |ρ| with fairness in the paper: {paper['fairness']:g}", fontsize=7)
     if agents:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from karenina._figures import Figure
 from karenina.data.naming import join_name, split_name
-from karenina.studies.papers.drawing import about, panel_grid, show, wall
+from karenina.studies.papers.drawing import STEPS, about, panel_grid, show, wall
 from karenina.studies.papers.outputs import PaperTable, name
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import NotEnough
@@ -157,7 +157,7 @@ def figure_5(study: Study) -> Figure:
 def figure_6(study: Study) -> Figure:
     """Traversals over three deviations of the prior, InfoGAN's over its range; codes by the factor they capture."""
     runs = _one_of_each(study)
-    figure, (axes,) = panel_grid(1, len(runs), 2.8, 3.4)
+    figure, (axes,) = panel_grid(1, len(runs), 2.8, 2.4 * int(runs["latents"].max()) / STEPS + 0.5)
     for axis, (run, row) in zip(axes, runs.iterrows()):
         importance = np.nan_to_num(_importance(study, str(run), str(row["data"]), "forest"))
         order = np.lexsort((-importance.max(axis=1), importance.argmax(axis=1)))
