@@ -14,6 +14,7 @@ standard deviation, error the root mean square of the distance.
 import argparse
 import time
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,21 +50,28 @@ def cost(repeats: int) -> None:
             print(f"NOT met: the ratio is {ratio:.2f}, {BOUND:g} is allowed")
 
 
+def looked_up(grid: Any, factors: Any, rows: Any) -> Any:
+    return grid[factors.index(rows)]
+
+
 def accuracy(repeats: int, steps: int) -> None:
     data = karenina.load("dsprites:side=16")
-    print("\n| model | metric | reference | blocks: bias, spread, error | rows: bias, spread, error |\n|---|---|---|---|---|")
+    print(
+        "| model | metric | reference | blocks: bias, spread, error | rows: bias, spread, error |\n|---|---|---|---|---|"
+    )
     squares: dict[str, list[list[float]]] = {name: [] for name in METRICS}
     for beta in (4, 32):
         run = karenina.train(data, "beta_vae", beta=beta, network="mlp256", latents=10, steps=steps)
         grid = np.concatenate([run.encode(data.at(part))[0] for part in np.array_split(np.arange(len(data)), 80)])
         scores: dict[str, list[list[float]]] = {name: [] for name in METRICS}
+        whole = partial(looked_up, grid, data.factors)
         for seed in range(repeats):
             images, factors = inputs(data, seed=seed)
             codes, blocks = run.encode(images)[0], sampler_of(run, data, seed=seed)
             for name, metric in METRICS.items():
                 found = [float(metric(codes, factors, sampler=sampler, seed=seed)) for sampler in (blocks, None)]
                 if seed < REFERENCES:
-                    found.append(float(metric(codes, factors, sampler=lambda r: grid[data.factors.index(r)], seed=seed)))
+                    found.append(float(metric(codes, factors, sampler=whole, seed=seed)))
                 scores[name].append(found)
         for name, found in scores.items():
             reference = np.mean([values[2] for values in found[:REFERENCES]])

@@ -183,14 +183,14 @@ def test_a_label_noise_that_halves_the_correlation(analysed):
     e = np.array([1.0, -1, 1, -1, 1, 1, -1, -1])
     assert x @ e == 0
     noisy = 0.5 * x + np.sqrt(0.75) * e
-    parts = [rows("mig", x), rows("z_diff", x), rows("dynamics", x)]
+    parts = [rows("mig", x), rows("z_diff", x), rows("dynamics", x), rows("udr_spearman", x)]
     parts += [
         rows(f"mig_noise_{r}", values, family="label noise") for r, values in ((1, noisy), (2, -x), (3, x), (0, x))
     ]
     found = analysed("holtz2022", "table_3", *parts).set_index(["score", "regime"])
     assert found.loc["MIG", "value"].tolist() == pytest.approx([0.5, -1, 1])
     assert found.loc[("MIG", 1), "paper"] == 0.86
-    assert found.loc["dynamics", "value"].tolist() == [1, 1, 1]
+    assert found.loc["dynamics", "value"].tolist() == found.loc["udr_spearman", "value"].tolist() == [1, 1, 1]
     assert "FactorVAE score" not in found.index
 
 
@@ -283,6 +283,8 @@ def test_violins_and_boxes_one_for_each_strength():
     medians = [line.get_ydata()[0] for line in drawn if line.get_color() == "#d55e00"]
     mig = study.frame[study.frame["metric"] == "mig"].groupby("strength")["value"].median()
     assert medians == pytest.approx(mig.tolist())
+    bold = [label.get_text() for label in boxes.axes[3].get_xticklabels() if label.get_fontweight() == "bold"]
+    assert bold == [f"{mig.idxmax():g}"]
 
 
 def test_mmd_is_kept_apart_by_the_number_of_latents():

@@ -62,7 +62,10 @@ def distributions(axis: Axes, groups: Groups, form: str) -> None:
 
 
 def by_hyperparameter(scores: Scores, wanted: Sequence[str], form: str) -> Figure:
-    """Rows: data set and score. Columns: methods. In each panel a box or violin for every strength."""
+    """Rows: data set and score. Columns: methods. In each panel a box or violin for every strength.
+
+    The strength with the best median is in bold: do scores choose the same?
+    """
     shown = [score for score in wanted if np.isfinite(column(scores, score)).any()]
     datas, methods = unique(scores.runs["data"]), unique(scores.runs["method"])
     lines = [(data, score) for data in datas for score in shown]
@@ -71,12 +74,15 @@ def by_hyperparameter(scores: Scores, wanted: Sequence[str], form: str) -> Figur
         values = column(scores, score)
         for axis, method in zip(row, methods):
             here = ((scores.runs["data"] == data) & (scores.runs["method"] == method)).to_numpy()
-            distributions(axis, _strengths(scores, values, here), form)
+            groups = _strengths(scores, values, here)
+            distributions(axis, groups, form)
+            medians = [np.median(known) if len(known := v[~np.isnan(v)]) else -np.inf for _, v in groups]
+            axis.get_xticklabels()[int(np.argmax(medians))].set_fontweight("bold")
         row[0].set_ylabel(f"{short(name(data), 20)}\n{short(score, 22)}", fontsize=7)
     for axis, method in zip(axes[0], methods):
         axis.set_title(name(method), fontsize=8)
     for axis in axes[-1]:
-        axis.set_xlabel("strength", fontsize=7)
+        axis.set_xlabel("strength (bold: the best median)", fontsize=7)
     return figure
 
 

@@ -19,6 +19,7 @@ from karenina.studies.results.table import NotEnough, wide_table
 
 METRICS = {**BETAVAE, **FACTORVAE, **MIG, **DCI}
 DATA = ("dsprites", "shapes3d")
+OVER = "Mean ± standard deviation over data sets x methods x metrics"
 CLASSES = ("beta_vae", "beta_tcvae", "dip_vae")
 VERSIONS = ("udr_lasso", "udr_lasso_a2a", "udr_spearman", "udr_spearman_a2a")
 ANY_UDR = "UDR: two seeds of a setting, and udr under [selection] in study.toml, then `karenina study run`"
@@ -83,7 +84,7 @@ def _partners(study: Study) -> pd.DataFrame:
 def table_7(study: Study) -> PaperTable:
     frame, which = _classes(study.words_of(METRICS))
     found = udr_versions.compute(frame).rename(columns={"correlation": "value"})
-    return PaperTable(found, ("version",), note=f"Mean ± standard deviation over data sets x methods x metrics, {which}.")
+    return PaperTable(found, ("version",), note=f"{OVER}, {which}.")
 
 
 def _classes(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -126,8 +127,7 @@ def _readings(study: Study, key: str, ways: Mapping[str, Mapping[str, Any]]) -> 
         found = udr_versions.compute(_classes(scored)[0])
         parts.append(found[found["version"] != "supervised"].assign(**{key: words}))
     both = pd.concat(parts, ignore_index=True).rename(columns={"correlation": "value"})
-    note = f"Mean ± standard deviation over data sets x methods x metrics, {_classes(frame)[1]}."
-    return PaperTable(both, (key,), ("version",), note=note)
+    return PaperTable(both, (key,), ("version",), note=f"{OVER}, {_classes(frame)[1]}.")
 
 
 def _udr_of(study: Study, runs: pd.DataFrame, preset: Any) -> pd.DataFrame:
