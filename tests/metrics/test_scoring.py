@@ -264,9 +264,28 @@ def test_the_parts_of_dci_have_their_names_in_every_table(perfect):
         assert score_name("dci_lasso", old) == score_name("dci_lasso", new) == f"dci_lasso {old}"
 
 
+def test_one_part_of_a_metric(perfect):
+    whole = karenina.score(*perfect, metrics=["dci_lasso"])
+    table = karenina.score(*perfect, metrics=["mig", "dci_lasso.completeness"], repeats=2)
+    assert [(row.metric, row.property) for row in table.rows] == [("mig", "compactness"), ("dci_lasso", "compactness")]
+    assert table.rows[1].value == whole["dci_lasso"].completeness == table["dci_lasso"].completeness
+    assert list(table.per_factor.query("metric == 'dci_lasso'").property.unique()) == ["compactness"]
+    both = karenina.score(*perfect, metrics="dci_lasso.informativeness")
+    assert [row.property for row in both.rows] == ["explicitness"]
+    several = ["dci_lasso.informativeness", "dci_lasso.disentanglement"]
+    assert [row.property for row in karenina.score(*perfect, several).rows] == ["modularity", "explicitness"]
+    for more in (["dci_lasso", *several], [*several, "dci_lasso"]):
+        assert len(karenina.score(*perfect, more).rows) == 3
+    aligned = karenina.score(*perfect, ["dci_aligned.disentanglement"])
+    assert [row.property for row in aligned.rows] == ["modularity"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"metrics": "dci_lasso.disentangled"}, "dci_lasso has no part 'disentangled'; did you mean disentanglement"),
+        ({"metrics": "mig.value"}, "mig has no parts, so no 'mig.value'"),
+        ({"metrics": "dci_laso.disentanglement"}, "no metric 'dci_laso.disentanglement'; did you mean dci_lasso"),
         ({"metrics": "migg"}, "no metric 'migg'; did you mean mig. Known: z_diff"),
         ({"metrics": []}, "no metric asked for"),
         ({"protocol": "mine"}, "no protocol 'mine'"),

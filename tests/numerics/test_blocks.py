@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from karenina.evaluation.interventions import blocks_for
 from karenina.metrics import z_diff, z_max_variance, z_min_variance
 from karenina.metrics._sampling import Table
 from karenina.numerics.blocks import Blocks
@@ -67,6 +68,25 @@ def test_scores_are_those_of_fresh_draws(metric):
     np.testing.assert_allclose(shared.per_factor, fresh.per_factor, atol=0.08)
     with pytest.raises(ValueError, match="the blocks have 3 codes and 3 factors, expected 2 and 3"):
         metric(codes[:, :2], factors, sampler=blocks()[1], **given)
+
+
+@pytest.mark.parametrize("metric", [z_diff, z_min_variance])
+def test_where_rows_are_as_many_the_score_is_that_of_the_rows(metric):
+    """At the default sizes every value of dSprites has more rows than there are blocks: nothing is lost by blocks."""
+    sizes = (3, 6, 40, 32, 32)
+    values = [np.arange(size) for size in sizes]
+    rng = np.random.default_rng(0)
+    factors = rng.integers(sizes, size=(10_000, 5))
+    mixed = rng.normal(size=(5, 5))
+
+    def encode(rows):
+        return np.sin(np.asarray(rows) / sizes @ mixed)
+
+    found = Blocks.of(rng.integers(sizes, size=(blocks_for(10_000, values), 5)), values, encode)
+    given = {"train": 400, "evaluate": 200}
+    shared, alone = (metric(encode(factors), factors, sampler=sampler, **given) for sampler in (found, None))
+    assert 0.2 < float(alone) < 1
+    assert float(shared) == float(alone)
 
 
 def test_unfairness_is_that_of_fresh_draws():

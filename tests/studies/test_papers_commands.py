@@ -1,14 +1,20 @@
 """`karenina study analyse --paper`: files under the paper's names, one line for what is missing."""
 
 import shutil
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from karenina.cli.study import study_app
+from karenina.studies.execution.folder import Folder
+from karenina.studies.execution.runner import run
+from karenina.studies.execution.worker import execute
 from karenina.studies.papers import paper_of, write
 from karenina.studies.papers.lists import of_paper
-from karenina.studies.plan.presets import PRESETS
+from karenina.studies.plan.presets import PRESETS, preset
 
 
 def say(*words):
@@ -79,15 +85,51 @@ def test_every_output_is_made_or_says_what_is_missing(paper, study):
             assert "`karenina " in one.missing
 
 
+# Outputs of the paper that photographs, which have no labels, have nothing for.
+LABELLED = {"table_1", "table_2", "table_7", *(f"figure_{n}" for n in (2, 6, 7, 8, 9, 11)), "equation_2", "appendix_a2"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in PRESETS if len(of_paper(paper_of(f"{name} at smoke scale"))) > 1])
+def test_a_smoke_study_of_a_preset_has_every_output_of_its_paper(name, tmp_path, monkeypatch):
+    """With fewer steps and rows than smoke; benchmarks/papers.py runs the presets as they are."""
+    whole = preset(name, "smoke")
+    plan = replace(whole, steps=(20,), evaluation=replace(whole.evaluation, rows=120))
+    monkeypatch.setenv("KARENINA_DATA", str(tmp_path))
+    if name == "duan2020_photos":
+        (tmp_path / "photos").mkdir()
+        for i, pixels in enumerate(np.random.default_rng(0).integers(256, size=(20, 16, 16, 3), dtype=np.uint8)):
+            Image.fromarray(pixels).save(tmp_path / "photos" / f"{i}.png")
+    small_audit(monkeypatch)
+    folder = Folder(tmp_path / "study")
+    folder.adopt(plan)
+    for point in plan.points:
+        assert execute(str(folder.path), point, plan.evaluation, 60).status == "done"
+    run(plan, folder.path, quiet=True)
+    made = list(write(folder.path, paper_of(plan.name)))
+    missing = {one.item.name: one.missing for one in made if one.missing}
+    assert set(missing) == (LABELLED if name == "duan2020_photos" else set())
+    assert all("\n" not in line and "`karenina " in line for line in missing.values())
+    assert all(path.stat().st_size > 100 for one in made for path in one.files)
+
+
+def small_audit(monkeypatch):
+    """The audit of carbonneau2022 with two metrics and few rows."""
+    from karenina import audit
+
+    whole = audit.run
+    monkeypatch.setattr(audit, "run", lambda **given: whole(["mig", "irs"], **{**given, "rows": 300}))
+
+
 def test_an_audit_of_another_version_is_made_anew(study, monkeypatch):
     """Table 2 and the curves of carbonneau2022 come from a small audit in the study's folder."""
     from karenina import audit
     from karenina.studies.papers.study import Study
 
     def small(**given):
-        return run(["mig", "irs"], **{**given, "experiments": ["noise"], "rows": 300})
+        return whole(["mig", "irs"], **{**given, "experiments": ["noise"], "rows": 300})
 
-    run = audit.run
+    whole = audit.run
     monkeypatch.setattr(audit, "run", small)
     stale = audit.run(protocols=["ours"], seeds=1, out=study / "audit_small", experiments=[], rows=300)
     assert stale.about["experiments"] == ["noise"]

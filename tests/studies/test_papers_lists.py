@@ -1,23 +1,30 @@
 """The lists of the papers' tables and figures, and of the values that they print."""
 
+import importlib
+import inspect
 import re
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from karenina.data import names as data_sets
+from karenina.metrics.registry import METRICS, of_part
+from karenina.studies.papers import duan2020, holtz2022, locatello2019
 from karenina.studies.papers.lists import VALUES, items, of_paper, printed
+from karenina.studies.plan.presets import SCALES, preset
 from karenina.training.methods import METHODS
 
 EVERY = [item for found in items().values() for item in found.values()]
 
 # Every output that the five papers have, apart from drawings, architectures and hyperparameters.
 EXPECTED = {
-    "duan2020": "table 1 2 7; figure 2 3 6-17; appendix a10",
+    "duan2020": "table 1 2 7; figure 1-3 6-17; equation 2; appendix a2 a10",
     "holtz2022": "table 1-4; figure 1 3 4",
     "locatello2019": "table 1 5 6; figure 1-27",
     "carbonneau2022": "table 1 2; figure 3-9",
-    "eastwood2018": "table 1 3-5; figure 3 5 6",
+    "eastwood2018": "table 1 3-5; figure 2-6",
 }
 
 
@@ -48,7 +55,7 @@ def test_no_producer_is_without_an_item():
     for producer in listed:
         module = producer.split(":")[0]
         names = dir(__import__(f"karenina.studies.papers.{module}", fromlist=["*"]))
-        made = {f"{module}:{name}" for name in names if re.fullmatch(r"(table|figure)_\d+|appendix_\w+", name)}
+        made = {f"{module}:{name}" for name in names if re.fullmatch(r"(table|figure|equation)_\d+|appendix_\w+", name)}
         assert made <= listed
     for item in EVERY:
         module = item.producer.split(":")[0]
@@ -106,6 +113,40 @@ def test_eastwood_averages_follow_from_the_rows(name):
     short = table_1[table_1["model"] == model].set_index(["method", "part"])["value"]
     long = frame[frame["of"] == "average"].set_index(["method", "part"])["value"]
     assert (short.sort_index() == long.sort_index()).all()
+
+
+OPTIONS = tomllib.loads(Path(__file__).with_name("papers_options.toml").read_text(encoding="utf-8"))["rows"]
+
+
+@pytest.mark.parametrize("row", OPTIONS, ids=lambda row: f"{row[0]}-{row[1]}-{row[3].split()[-1]}")
+def test_how_a_paper_measured_is_an_option_with_a_test(row):
+    paper, where, what, option, shown = row
+    assert paper in EXPECTED
+    assert where
+    assert what
+    function, parameter = option.split()
+    module, name = function.split(":")
+    assert parameter in inspect.signature(getattr(importlib.import_module(module), name)).parameters
+    file, test = shown.split("::")
+    assert f"\ndef {test}(" in (Path(__file__).parents[2] / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_presets_score_what_their_papers_measured_and_no_more(scale):
+    modules = {"locatello2019": locatello2019, "duan2020": duan2020, "holtz2022": holtz2022}
+    for paper, module in modules.items():
+        evaluation = preset(paper, scale).evaluation
+        assert evaluation.tasks
+        rows = {row for name in evaluation.metrics for row in scored(name)}
+        assert rows == set(module.METRICS.values())
+    assert "label_noise" in preset("holtz2022", scale).evaluation.also
+    assert "regression" in preset("eastwood2018", scale).evaluation.also
+
+
+def scored(name):
+    """Metric and property of each score that a name in a list of metrics asks for."""
+    metric, part = of_part(name)
+    return [(metric, prop) for attribute, prop in METRICS[metric].properties.items() if part in (None, attribute)]
 
 
 def test_an_unknown_paper_is_one_clear_line():

@@ -5,13 +5,16 @@ from types import SimpleNamespace
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
+from karenina.studies.execution.folder import Folder
 from karenina.studies.papers import duan2020, eastwood2018, holtz2022, locatello2019, locatello2019_tasks, make
 from karenina.studies.papers.lists import of_paper, printed
 from karenina.studies.papers.outputs import PaperTable, compared, markdown
 from karenina.studies.papers.study import Study
-from karenina.studies.results.table import NotEnough
+from karenina.studies.plan.parsing import parse
+from karenina.studies.results.table import SCHEMA, NotEnough, _runs, write_parquet
 
 mpl.use("agg")
 
@@ -45,21 +48,37 @@ def ours_and_theirs(paper, name, table):
     return compared(table.frame, printed(paper, name))
 
 
+@pytest.fixture
+def analysed(tmp_path):
+    """A paper's table as it is written for a results.parquet made by hand."""
+
+    def table(paper, name, *frames):
+        folder = Folder(tmp_path)
+        folder.adopt(parse('data = "dsprites"\nseeds = 1\nmethods.beta_vae = {}'))
+        planted = pa.Table.from_pandas(pd.concat(frames), SCHEMA, preserve_index=False)
+        write_parquet(folder.results, planted.replace_schema_metadata({b"runs": _runs([])}))  # no run is in the folder
+        return pd.read_csv(make(of_paper(paper)[name], Study.open(tmp_path), tmp_path / "analysis").files[0])
+
+    return table
+
+
 # Ranks whose Spearman correlation is 1 - 6 * 4 / 120 = 0.8.
 ASCENDING = np.arange(5.0)
 SWAPPED = np.array([1.0, 0, 3, 2, 4])
 
 
-def test_a_method_effect_of_40_percent_of_the_variance():
+def method_effect():
     """Two methods at +-a, two strengths at +-b, seeds at +-c: shares a^2, b^2 and c^2 of the variance."""
     a, b, c = np.sqrt([0.4, 0.25, 0.35])
     seeds = np.array([-c, c] * 3)
-    parts = [
+    return [
         rows("mig", np.stack([sign * a - b + seeds, sign * a + b + seeds]), method=method)
         for method, sign in (("beta_vae", 1), ("factor_vae", -1))
     ]
-    table = locatello2019.table_5(study_of(*parts))
-    found = ours_and_theirs("locatello2019", "table_5", table).set_index("predictor")
+
+
+def test_a_method_effect_of_40_percent_of_the_variance(analysed):
+    found = analysed("locatello2019", "table_5", *method_effect()).set_index("predictor")
     assert found.loc["method", "value"] == pytest.approx(0.40, abs=1e-12)
     assert found.loc["setting", "value"] == pytest.approx(0.65, abs=1e-12)
     assert found.loc["method", "paper"] == 0.26  # MIG on dSprites
@@ -67,10 +86,10 @@ def test_a_method_effect_of_40_percent_of_the_variance():
     assert found.loc["method", "difference"] == pytest.approx(0.14)
 
 
-def test_a_udr_correlation_of_exactly_8_tenths():
+def test_a_udr_correlation_of_exactly_8_tenths(analysed):
     versions = {"udr_lasso": SWAPPED, "udr_spearman": -SWAPPED}
-    study = study_of(rows("mig", ASCENDING), *(rows(name, values) for name, values in versions.items()))
-    found = ours_and_theirs("duan2020", "table_1", duan2020.table_1(study)).set_index("version")
+    parts = [rows("mig", ASCENDING), *(rows(name, values) for name, values in versions.items())]
+    found = analysed("duan2020", "table_1", *parts).set_index("version")
     assert found["value"].to_dict() == pytest.approx({"udr_lasso": 0.8, "udr_spearman": -0.8})
     assert found.loc["udr_lasso", "paper"] == 0.60
     assert found.loc["udr_lasso", "difference"] == pytest.approx(0.20)
@@ -96,6 +115,21 @@ def test_versions_averaged_over_metrics_and_metrics_with_one_another():
     assert found.loc["supervised", "value"] == pytest.approx(1)
 
 
+def test_table_7_averages_the_papers_classes_and_data_sets():
+    """FactorVAE and Cars3D, on which UDR is of no use, do not count; the two DIP-VAEs are one class."""
+    metrics = ("z_diff", "z_min_variance", "mig", "dci_boosted")
+    parts = [rows(m, ASCENDING) for m in metrics] + [rows("udr_lasso", SWAPPED)]
+    for other in ({"method": "factor_vae"}, {"data": "cars3d"}):
+        parts += [rows(m, ASCENDING, **other) for m in metrics] + [rows("udr_lasso", -ASCENDING, **other)]
+    for method, shift in (("dip_vae_i", 0), ("dip_vae_ii", 5)):
+        parts += [rows(m, ASCENDING + shift, method=method) for m in (*metrics, "udr_lasso")]
+    table = duan2020.table_7(study_of(*parts))
+    found = table.frame.set_index("version")
+    assert found.loc["udr_lasso", "value"] == pytest.approx((0.8 + 1) / 2)
+    assert found.loc["udr_lasso", "cells"] == 8
+    assert "dSprites and β-VAE, DIP-VAE-I and -II." in table.note
+
+
 def test_only_the_papers_metrics_count():
     """IRS agrees with UDR, the paper's metric does not: it is the paper's that the table shows."""
     study = study_of(rows("mig", -ASCENDING), rows("irs", ASCENDING), rows("udr_lasso", ASCENDING))
@@ -113,38 +147,50 @@ def test_a_part_of_dci_is_chosen_by_its_property():
     assert found.values[:, found.names.index("DCI Disentanglement")].tolist() == ASCENDING.tolist()
 
 
-def test_a_transfer_that_works_for_one_metric_alone():
+def test_another_part_of_dci_alone_is_not_taken_for_disentanglement():
+    study = study_of(rows("mig", ASCENDING), rows("dci_boosted", ASCENDING, property="compactness"))
+    assert "DCI Disentanglement" not in study.scores_of(duan2020.METRICS).names
+    assert "dci_boosted" in study.notes[0]
+
+
+def test_one_part_alone_has_the_name_that_it_has_among_all():
+    from karenina.studies.results.table import wide_table
+
+    alone = study_of(rows("dci_boosted", ASCENDING, property="modularity")).frame
+    assert wide_table(alone).names == ("dci_boosted disentanglement",)
+
+
+def test_a_transfer_that_works_for_one_metric_alone(analysed):
     """MIG ranks eight settings alike on two data sets, SAP in reverse; every seed is the same."""
     order = np.repeat(np.arange(8.0)[:, None], 3, axis=1)
-    study = study_of(
+    parts = [
         rows("mig", order),
         rows("mig", order, data="shapes3d"),
         rows("sap", order),
         rows("sap", -order, data="shapes3d"),
-    )
-    moved = locatello2019._transfer(study).set_index("score")["correlation"]
+    ]
+    moved = locatello2019._transfer(study_of(*parts)).set_index("score")["correlation"]
     assert moved.to_dict() == pytest.approx({"MIG": 1, "SAP": -1})
-    found = ours_and_theirs("locatello2019", "table_1", locatello2019.table_1(study)).set_index(["metric", "data"])
+    found = analysed("locatello2019", "table_1", *parts).set_index(["metric", "data"])
     assert found.loc[("same", "same"), "value"] == 1
     # MIG always wins; SAP takes what is worst there, which equals a random setting once in eight times.
     assert found.loc[("same", "other"), "value"] == pytest.approx((1 + 1 / 8) / 2, abs=0.02)
     assert found["paper"].tolist() == [0.807, 0.593, 0.626, 0.549]
 
 
-def test_a_label_noise_that_halves_the_correlation():
+def test_a_label_noise_that_halves_the_correlation(analysed):
     x = np.array([1.0, 1, -1, -1, 1, -1, 1, -1])
     e = np.array([1.0, -1, 1, -1, 1, 1, -1, -1])
     assert x @ e == 0
     noisy = 0.5 * x + np.sqrt(0.75) * e
-    parts = [rows("mig", x), rows("z_diff", x), rows("dynamics", x)]
+    parts = [rows("mig", x), rows("z_diff", x), rows("dynamics", x), rows("udr_spearman", x)]
     parts += [
         rows(f"mig_noise_{r}", values, family="label noise") for r, values in ((1, noisy), (2, -x), (3, x), (0, x))
     ]
-    table = holtz2022.table_3(study_of(*parts))
-    found = ours_and_theirs("holtz2022", "table_3", table).set_index(["score", "regime"])
+    found = analysed("holtz2022", "table_3", *parts).set_index(["score", "regime"])
     assert found.loc["MIG", "value"].tolist() == pytest.approx([0.5, -1, 1])
     assert found.loc[("MIG", 1), "paper"] == 0.86
-    assert found.loc["dynamics", "value"].tolist() == [1, 1, 1]
+    assert found.loc["dynamics", "value"].tolist() == found.loc["udr_spearman", "value"].tolist() == [1, 1, 1]
     assert "FactorVAE score" not in found.index
 
 
@@ -237,6 +283,8 @@ def test_violins_and_boxes_one_for_each_strength():
     medians = [line.get_ydata()[0] for line in drawn if line.get_color() == "#d55e00"]
     mig = study.frame[study.frame["metric"] == "mig"].groupby("strength")["value"].median()
     assert medians == pytest.approx(mig.tolist())
+    bold = [label.get_text() for label in boxes.axes[3].get_xticklabels() if label.get_fontweight() == "bold"]
+    assert bold == [f"{mig.idxmax():g}"]
 
 
 def test_mmd_is_kept_apart_by_the_number_of_latents():

@@ -102,6 +102,7 @@ def test_several_lists_are_all_swept_and_the_first_is_the_strength():
         (TEXT.replace("beta =", "bete ="), 4, "no parameter of beta_vae 'bete'; did you mean beta?"),
         (TEXT.replace("methods.beta_vae", "methods.beta_vea"), 3, "did you mean beta_vae?"),
         (TEXT + "[evaluation]\nmetrics = ['migg']", 6, "no metric 'migg'; did you mean mig?"),
+        (TEXT + "[evaluation]\nmetrics = ['dci_lasso.x']", 6, "dci_lasso has no part 'x'; known: disentanglement"),
         (TEXT + "[evaluation]\nrow = 10", 6, "did you mean rows?"),
         (TEXT + "[selection]\nudr = ['laso']", 6, "no version of UDR 'laso'"),
         (TEXT.replace("'blobs'", "'blobz'"), 1, "did you mean blobs?"),

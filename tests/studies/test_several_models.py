@@ -68,6 +68,24 @@ def test_the_page_of_an_unfinished_study_has_the_udr_that_the_table_of_these_mod
     assert done.pairs is None or stopped.pairs[keys].equals(done.pairs[keys])
 
 
+def test_all_to_all_among_some_seeds_of_each_setting_of_a_method(finished, smoke, tmp_path):
+    """Duan et al. (2020), A.5: with one seed of each, the only partner is the other strength of the method."""
+    folder = Folder(shutil.copytree(finished, tmp_path / "study"))
+    plan = replace(smoke, selection=replace(smoke.selection, a2a_seeds=1))
+    run(plan, folder.path, quiet=True)
+    frame = karenina.results(folder.path)
+    first = [point for point in smoke.points if point.seed == 0]
+    codes, kl = ([np.load(folder.run(p.hash) / f"{what}.npy") for p in first] for what in ("codes", "kl"))
+    pairs = karenina.udr(codes, kl, similarity="spearman", kl_threshold=1e-4).pairwise
+    partner = [next(j for j, q in enumerate(first) if q.method == p.method and q is not p) for p in first]
+    found = frame[frame["metric"] == "udr_spearman_a2a"].set_index("run")["value"]
+    assert set(found.index) == {point.hash for point in first}
+    assert [found[point.hash] for point in first] == pytest.approx([pairs[i, j] for i, j in enumerate(partner)])
+    before = karenina.results(finished)
+    within = [f[f["metric"] == "udr_spearman"].set_index("run")["value"] for f in (before, frame)]
+    assert within[0].equals(within[1])
+
+
 def test_one_threshold_everywhere():
     from karenina.cli.rank import rank as rank_command
     from karenina.pages.compare import compare

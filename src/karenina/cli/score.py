@@ -40,7 +40,8 @@ def score(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Names with commas between, or all; default all but those on request: {metrics}.",
+            help="Names with commas between, or all; a part: dci_lasso.disentanglement. Default all but those on "
+            "request: {metrics}.",
             autocompletion=completing("metrics"),
         ),
     ] = None,

@@ -208,6 +208,25 @@ def find(name: str) -> Metric:
     return added if isinstance(added, Metric) else of_function(added)
 
 
+def of_part(name: str) -> tuple[str, str | None]:
+    """The metric of a name, and the attribute of its result that the name asks for; None for all of it.
+
+    >>> of_part("dci_lasso.disentanglement"), of_part("mig")
+    (('dci_lasso', 'disentanglement'), ('mig', None))
+    """
+    metric, _, part = name.rpartition(".")
+    if name in names():
+        return name, None
+    if metric not in names():
+        raise ValueError(f"no metric {name!r}; {hint(name.partition('.')[0], names())}")
+    parts = {attribute.rpartition(".")[2]: attribute for attribute in find(metric).properties}
+    if len(parts) == 1:
+        raise ValueError(f"{metric} has no parts, so no {name!r}; it is {metric}")
+    if part not in parts:
+        raise ValueError(f"{metric} has no part {part!r}; {hint(part, parts)}")
+    return metric, parts[part]
+
+
 def of_function(function: Callable[..., Any]) -> Metric:
     """The metric of a plain function of codes (n, d) and factors (n, k) that returns a number, or a result.
 

@@ -14,7 +14,7 @@ from karenina._words import hint
 from karenina.metrics._dci import warn_of_many_classes
 from karenina.metrics._inputs import Continuous, Inputs, Test, check
 from karenina.metrics._sampling import Simulator
-from karenina.metrics.registry import METRICS, PROTOCOLS, Metric, find, names, of_function
+from karenina.metrics.registry import METRICS, PROTOCOLS, Metric, find, names, of_function, of_part
 from karenina.metrics.table import Row, Table
 from karenina.numerics.arrays import column_names
 from karenina.numerics.blocks import Blocks
@@ -52,6 +52,27 @@ def _ours(function: Any) -> str | None:
     return name if name in METRICS and METRICS[name].function is function else None
 
 
+def asked_for(metrics: Wanted) -> dict[str, frozenset[str]]:
+    """The names of the metrics asked for, each with the attributes of its result if only parts of it are.
+
+    >>> asked_for(["mig", "dci_lasso.disentanglement", "dci_lasso.completeness"])["dci_lasso"] == {
+    ...     "disentanglement", "completeness"
+    ... }
+    True
+    """
+    if metrics is None:
+        return {}
+    own = own_metrics(metrics)
+    wanted = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
+    found: dict[str, frozenset[str]] = {}
+    for item in wanted:
+        name = item if isinstance(item, str) else _ours(item) or _name(item)
+        metric, part = (name, None) if name in own or wanted == [ALL] else of_part(name)
+        whole = part is None or found.get(metric) == frozenset()
+        found[metric] = frozenset() if whole else found.get(metric, frozenset()) | {str(part)}
+    return found
+
+
 def select(metrics: Wanted, protocol: str | None) -> dict[str, Mapping[str, Any]]:
     """The names of the metrics to compute, each with its settings under the protocol."""
     if protocol is not None and protocol not in PROTOCOLS:
@@ -60,15 +81,13 @@ def select(metrics: Wanted, protocol: str | None) -> dict[str, Mapping[str, Any]
     available = {name: values for name, values in settings.items() if values is not None}
     if metrics is None:
         return {name: values for name, values in available.items() if not METRICS[name].on_request}
-    own = own_metrics(metrics)
-    wanted = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
-    asked = [item if isinstance(item, str) else _ours(item) or _name(item) for item in wanted]
-    if asked == [ALL]:
+    own, parts = own_metrics(metrics), asked_for(metrics)
+    if [*parts] == [ALL]:
         return available
-    if not asked:
+    if not parts:
         raise ValueError(f"no metric asked for; there are {', '.join(names())}")
     chosen: dict[str, Mapping[str, Any]] = {}
-    for name in dict.fromkeys(asked):
+    for name in parts:
         settings_of = {} if name in own else find(name).settings(protocol)
         if settings_of is None:
             raise ValueError(f"the protocol {protocol} has no {name}; it has {', '.join(available)}")
@@ -99,6 +118,7 @@ def score(
         Likewise. Text, categories and booleans are categorical factors.
     metrics : names from `METRICS` or of plug-ins, and functions of your own
         None: all of `METRICS` but those on request (infomec, dci_es, mcc, mcc_rank, r2_affine); "all": these, too.
+        "dci_lasso.disentanglement" is one part of a metric that has several.
         A function takes codes (n, d) and factors (n, k), and `seed` if it likes, and gives a number.
     protocol : {None, "locatello", "carbonneau"}
         Our defaults, which are the papers' definitions with the released bugs repaired, or published parameters;
@@ -130,7 +150,7 @@ def score(
     (0.99, ['compactness', 'modularity', 'compactness', 'explicitness'])
     """
     positive_integer(repeats, "repeats")
-    chosen, own = select(metrics, protocol), own_metrics(metrics)
+    chosen, own, parts = select(metrics, protocol), own_metrics(metrics), asked_for(metrics)
     inputs = check(codes, factors, continuous, factor_names, test)
     for settings in chosen.values():
         if settings.get("model") == "boosted":  # now, as a note would be read when the minutes are over
@@ -155,6 +175,8 @@ def score(
     for name in chosen:
         metric = own.get(name) or find(name)
         for attribute, measured in metric.properties.items():
+            if parts.get(name) and attribute not in parts[name]:
+                continue
             read = attrgetter(attribute)
             values = [read(result) for result in halves[name] if result is not None]
             value = float(read(results[name])) if results[name] is not None else float("nan")

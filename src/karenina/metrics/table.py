@@ -74,8 +74,11 @@ class Table(Mapping[str, Any]):
         import pandas as pd
 
         lines = []
+        listed = {(row.metric, row.property) for row in self.rows}
         for metric, result in self.results.items():
             for measured, values in per_factor_values(result).items():
+                if measured and (metric, measured) not in listed:  # a part that was not asked for
+                    continue
                 lines += [(metric, measured, name, float(v)) for name, v in zip(self.factor_names, values)]
         return pd.DataFrame(lines, columns=["metric", "property", "factor", "value"])
 

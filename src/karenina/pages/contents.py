@@ -281,7 +281,7 @@ def read_runs(
 def _compared(frame: pd.DataFrame, codes: ReadCodes, selection: Selection) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     """The table with UDR where models have partners, and its pairs."""
     about = frame.drop_duplicates("run")
-    models = [Model(*names) for names in zip(about["run"], about["data"], about["setting"])]
+    models = [Model(*names) for names in zip(*(about[key] for key in Model._fields))]
     rows, pairs = udr_of_models(models, codes, selection)
     return (with_scores(frame, rows) if rows["run"] else frame), (pd.DataFrame(pairs) if pairs["value"] else None)
 

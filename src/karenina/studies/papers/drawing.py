@@ -14,6 +14,7 @@ from karenina.studies.papers.outputs import name
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import NotEnough, Scores
 
+LATENTS, STEPS = 10, 7  # of a wall of traversals: lines and columns at most
 Floats = NDArray[np.float64]
 Groups = list[tuple[str, Floats]]  # label of each group and its values
 
@@ -61,7 +62,10 @@ def distributions(axis: Axes, groups: Groups, form: str) -> None:
 
 
 def by_hyperparameter(scores: Scores, wanted: Sequence[str], form: str) -> Figure:
-    """Rows: data set and score. Columns: methods. In each panel a box or violin for every strength."""
+    """Rows: data set and score. Columns: methods. In each panel a box or violin for every strength.
+
+    The strength with the best median is in bold: do scores choose the same?
+    """
     shown = [score for score in wanted if np.isfinite(column(scores, score)).any()]
     datas, methods = unique(scores.runs["data"]), unique(scores.runs["method"])
     lines = [(data, score) for data in datas for score in shown]
@@ -70,12 +74,15 @@ def by_hyperparameter(scores: Scores, wanted: Sequence[str], form: str) -> Figur
         values = column(scores, score)
         for axis, method in zip(row, methods):
             here = ((scores.runs["data"] == data) & (scores.runs["method"] == method)).to_numpy()
-            distributions(axis, _strengths(scores, values, here), form)
+            groups = _strengths(scores, values, here)
+            distributions(axis, groups, form)
+            medians = [np.median(known) if len(known := v[~np.isnan(v)]) else -np.inf for _, v in groups]
+            axis.get_xticklabels()[int(np.argmax(medians))].set_fontweight("bold")
         row[0].set_ylabel(f"{short(name(data), 20)}\n{short(score, 22)}", fontsize=7)
     for axis, method in zip(axes[0], methods):
         axis.set_title(name(method), fontsize=8)
     for axis in axes[-1]:
-        axis.set_xlabel("strength", fontsize=7)
+        axis.set_xlabel("strength (bold: the best median)", fontsize=7)
     return figure
 
 
@@ -96,6 +103,7 @@ def scatter(axis: Axes, x: Floats, y: Floats, groups: Sequence[Any]) -> float:
         here = labels == label
         axis.plot(x[here], y[here], ".", color=colour(i), markersize=4, alpha=0.7, label=name(label), rasterized=True)
     rho = float(spearman(np.column_stack([x, y]), 0)[0][0, 1])
+    axis.margins(0.08, 0.16)  # room for what is written in the corner
     axis.text(0.03, 0.97, f"ρ = {rho:.2f}", transform=axis.transAxes, va="top", fontsize=7)
     axis.tick_params(labelsize=6)
     return rho
@@ -123,7 +131,9 @@ def walls(
     options: as of `wall`.
     """
     columns = max(len(runs) for _, runs in groups)
-    figure, axes = panel_grid(len(groups), columns, 2.6, 3.0)
+    shown = [run for _, runs in groups for run in runs]
+    lines = min(int(about(study)["latents"][shown].max()), options.get("latents", LATENTS))
+    figure, axes = panel_grid(len(groups), columns, 2.6, 2.4 * lines / STEPS + 0.7)
     for line, (title, runs) in zip(axes, groups):
         for axis, run in zip(line, runs):
             wall(axis, study, run, **options)
@@ -140,8 +150,8 @@ def wall(
     run: str,
     *,
     deviations: float = 2.0,
-    steps: int = 7,
-    latents: int = 10,
+    steps: int = STEPS,
+    latents: int = LATENTS,
     order: str | Sequence[int] = "kl",
     fade: bool = True,
 ) -> None:

@@ -1,6 +1,9 @@
 """Tables and figures of Duan et al. (2020)."""
 
 import json
+import warnings
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,13 +11,16 @@ import pandas as pd
 from karenina._figures import Figure
 from karenina.studies.analyses import polarised, udr_partners, udr_versions, unsupervised
 from karenina.studies.analyses.shared import colour, correlation_map
-from karenina.studies.papers.drawing import by_hyperparameter, column, first_known, panel_grid, scatter, unique
+from karenina.studies.papers.drawing import about, by_hyperparameter, column, first_known, panel_grid, scatter, unique
 from karenina.studies.papers.lists import printed
 from karenina.studies.papers.outputs import PaperTable, name
 from karenina.studies.papers.study import BETAVAE, DCI, FACTORVAE, MIG, Study
 from karenina.studies.results.table import NotEnough, wide_table
 
 METRICS = {**BETAVAE, **FACTORVAE, **MIG, **DCI}
+DATA = ("dsprites", "shapes3d")
+OVER = "Mean ± standard deviation over data sets x methods x metrics"
+CLASSES = ("beta_vae", "beta_tcvae", "dip_vae")
 VERSIONS = ("udr_lasso", "udr_lasso_a2a", "udr_spearman", "udr_spearman_a2a")
 ANY_UDR = "UDR: two seeds of a setting, and udr under [selection] in study.toml, then `karenina study run`"
 FAIRNESS = "fairness: tasks = true under [evaluation] in study.toml, then `karenina study run`"
@@ -76,10 +82,73 @@ def _partners(study: Study) -> pd.DataFrame:
 
 
 def table_7(study: Study) -> PaperTable:
-    found = udr_versions.compute(study.words_of(METRICS)).rename(columns={"correlation": "value"})
-    cells = int(found["cells"].max())
-    note = f"Mean ± standard deviation over data sets x methods x metrics: {cells} cells, of all methods of the study."
-    return PaperTable(found, ("version",), note=note)
+    frame, which = _classes(study.words_of(METRICS))
+    found = udr_versions.compute(frame).rename(columns={"correlation": "value"})
+    return PaperTable(found, ("version",), note=f"{OVER}, {which}.")
+
+
+def _classes(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The results of the paper's three classes and two data sets (Table 1, figure 6), or what a study has of them.
+
+    A study that has none of the classes, or of the data sets, is taken whole in that respect.
+    """
+    frame = frame.assign(method=frame["method"].replace({"dip_vae_i": "dip_vae", "dip_vae_ii": "dip_vae"}))
+    kept = []
+    for key, theirs in (("data", DATA), ("method", CLASSES)):
+        plain = frame[key].str.split(":").str[0]
+        if plain.isin(theirs).any():
+            frame = frame[plain.isin(theirs)]
+        kept.append(", ".join(name(one) for one in unique(frame[key])))
+    return frame, " and ".join(kept)
+
+
+def equation_2(study: Study) -> PaperTable:
+    """UDR with uninformative latents set to 0, as in the authors' release, or left as they are, as the text has it."""
+    ways = {"set to 0 (here, and the release)": {}, "kept (the text)": {"uninformative": "keep"}}
+    return _readings(study, "uninformative latents", ways)
+
+
+def appendix_a2(study: Study) -> PaperTable:
+    """UDR by equation 2, and by the entropies of DCI, which the paper found inferior."""
+    ways = {"equation 2": {}, "entropies, as in DCI": {"aggregation": "entropy"}}
+    return _readings(study, "aggregation", ways)
+
+
+def _readings(study: Study, key: str, ways: Mapping[str, Mapping[str, Any]]) -> PaperTable:
+    """Rank correlation with the metrics of UDR within a setting, computed anew in each way (options of a `Preset`)."""
+    from karenina.selection import Preset
+
+    frame = study.words_of(METRICS)
+    runs = about(study)
+    parts = []
+    for words, given in ways.items():
+        rows = [_udr_of(study, part, Preset(**given)) for _, part in runs.groupby("data", sort=False)]
+        scored = pd.concat([frame[~frame["metric"].isin(VERSIONS)], *rows], ignore_index=True)
+        found = udr_versions.compute(_classes(scored)[0])
+        parts.append(found[found["version"] != "supervised"].assign(**{key: words}))
+    both = pd.concat(parts, ignore_index=True).rename(columns={"correlation": "value"})
+    return PaperTable(both, (key,), ("version",), note=f"{OVER}, {_classes(frame)[1]}.")
+
+
+def _udr_of(study: Study, runs: pd.DataFrame, preset: Any) -> pd.DataFrame:
+    """Rows of the results: both versions within a setting, of the runs of a data set."""
+    from karenina.evaluation.udr_versions import compute_udr, has_partners
+
+    settings = list(runs["setting"])
+    study.folder()
+    if not has_partners("udr_lasso", settings):
+        raise NotEnough(f"needs {ANY_UDR}")
+    codes, kl = zip(*(study.codes(str(run)) for run in runs.index))
+    chosen = study.plan.selection
+    options = {key: getattr(chosen, key) for key in ("partners", "spearman_rows", "kl_threshold")}
+    rows = []
+    for version in ("udr_lasso", "udr_spearman"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a model without a partner has no score
+            found = compute_udr(version, codes, kl, settings, preset=preset, **options)
+        whole = {"metric": version, "family": "selection", "property": "", "factor": ""}
+        rows.append(runs.reset_index().assign(value=found.scores, **whole))
+    return pd.concat(rows)
 
 
 def figure_2(study: Study) -> Figure:
@@ -95,7 +164,8 @@ def figure_7(study: Study) -> Figure:
 
 
 def figure_6(study: Study) -> Figure:
-    return correlation_map(unsupervised.compute(study.words_of(METRICS), ("data", "method"), ("udr",), resamples=0))
+    frame = _classes(study.words_of(METRICS))[0]
+    return correlation_map(unsupervised.compute(frame, ("data", "method"), ("udr",), resamples=0))
 
 
 def figure_11(study: Study) -> Figure:
@@ -120,6 +190,7 @@ def figure_11(study: Study) -> Figure:
             axis.set_title(f"{name(method)}, {name(data)}", fontsize=7)
             axis.set_xlabel(udr, fontsize=6)
             axis.set_ylabel("unfairness", fontsize=6)
+            axis.legend(title="strength", fontsize=5, title_fontsize=5)
     if fair:
         figure.suptitle(f"Mean |ρ| with fairness in the paper: {paper['fairness']:g}", fontsize=7)
     if agents:

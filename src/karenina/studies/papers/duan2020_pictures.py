@@ -48,7 +48,7 @@ class Ranked:
         i = int(np.flatnonzero(self.runs["run"] == run)[0])
         row = self.about.loc[run]
         factor = column(self.scores, "z_min_variance")[i]
-        text = f"{row['method']} {row['parameters']}, seed {row['seed']}\nUDR {self.udr[i]:.2f}"
+        text = f"{name(row['method'])} {row['parameters']}, seed {row['seed']}\nUDR {self.udr[i]:.2f}"
         text += f" / FactorVAE {factor:.2f}" if np.isfinite(factor) else ""
         return text + (f", d = {self.active[i]:.0f}" if np.isfinite(self.active[i]) else "")
 
@@ -63,6 +63,11 @@ class Ranked:
         inside = np.flatnonzero(where & (self.udr > low) & (self.udr < high))
         drawn = np.random.default_rng(0).permutation(inside)[:EACH]
         return [str(self.runs["run"].iloc[i]) for i in sorted(drawn)]
+
+
+def figure_1(study: Study) -> Figure:
+    """A highly and a poorly ranked model."""
+    return _best_and_worst(study, 1)
 
 
 def figure_3(study: Study) -> Figure:
@@ -95,7 +100,7 @@ def figure_9(study: Study) -> Figure:
     chosen = here[[*np.argsort(place[1] - place[0], kind="stable")[:3], *np.argsort(place[0] - place[1])[:3]]]
     figure = Figure(figsize=(13, 7), layout="constrained")
     axes = figure.subplots(2, 4)
-    groups = (found.runs["strength"].map("{:g}".format).to_numpy(), found.active)
+    groups = (np.array([f"{value:g}" for value in values]) for values in (found.runs["strength"], found.active))
     for axis, group, title in zip(axes[:, 0], groups, ("strength", "active latents")):
         scatter(axis, dci[here], found.udr[here], list(group[here]))
         axis.legend(title=title, fontsize=5, title_fontsize=6)
@@ -112,13 +117,26 @@ def figure_9(study: Study) -> Figure:
 
 
 def figure_10(study: Study) -> Figure:
+    return _best_and_worst(study, EACH)
+
+
+def _best_and_worst(study: Study, most: int) -> Figure:
+    """Of one method on one data set: the paper's, beta-VAE and Cars3D, or the first."""
     found = Ranked(study)
-    methods = unique(found.runs["method"])
-    method = "beta_vae" if "beta_vae" in methods else methods[0]
-    here = (found.runs["method"] == method).to_numpy()
-    each = max(1, min(EACH, int((here & np.isfinite(found.udr)).sum()) // 2))
+    here = np.ones(len(found.runs), bool)
+    for key, theirs in (("data", "cars3d"), ("method", "beta_vae")):
+        own = unique(found.runs[key])
+        here &= (found.runs[key] == next((one for one in own if one.split(":")[0] == theirs), own[0])).to_numpy()
+    each = _each(found, here, most)
     groups = [("best", found.best(here, each)), ("worst", found.best(here, each, worst=True))]
-    return walls(study, groups, found.label)
+    figure = walls(study, groups, found.label)
+    figure.suptitle(name(found.runs["data"][here].iloc[0]), fontsize=9)
+    return figure
+
+
+def _each(found: Ranked, here: Mask, most: int) -> int:
+    """How many of the best and of the worst to show, so that none is both."""
+    return max(1, min(most, int((here & np.isfinite(found.udr)).sum()) // 2))
 
 
 def figure_12(study: Study) -> Figure:
@@ -163,11 +181,12 @@ def _high_and_low(study: Study, wanted: str, latents: int, otherwise: int) -> Fi
     datas = unique(found.runs["data"])
     data = next((data for data in datas if wanted in str(data)), datas[otherwise])
     here = (found.runs["data"] == data).to_numpy()
+    each = _each(found, here, EACH)
     groups = []
     for title, low, high, worst in (("UDR > 0.6", 0.6, np.inf, False), ("UDR < 0.3", -np.inf, 0.3, True)):
         runs = found.band(here, low, high)
         end = f"no {title}:\nthe {'lowest' if worst else 'highest'}"
-        groups.append((title, runs) if runs else (end, found.best(here, EACH, worst)))
+        groups.append((title, runs) if runs else (end, found.best(here, each, worst)))
     return walls(study, groups, found.label, latents=latents)
 
 

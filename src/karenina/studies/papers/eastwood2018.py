@@ -7,7 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
-from karenina.studies.papers.drawing import about, panel_grid, wall
+from karenina.data.naming import join_name, split_name
+from karenina.studies.papers.drawing import STEPS, about, panel_grid, show, wall
 from karenina.studies.papers.outputs import PaperTable, name
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import NotEnough
@@ -89,6 +90,32 @@ def table_5(study: Study) -> PaperTable:
     return PaperTable(frame, ("data", "model", "method", "parameters"), ("factor",), note=BETA)
 
 
+def figure_2(study: Study) -> Figure:
+    """Images of the data."""
+    return _samples(study, str(about(study)["data"].iloc[0]))
+
+
+def figure_4(study: Study) -> Figure:
+    """Images of the corner that the data leave out."""
+    from karenina.evaluation.more import has_gap
+
+    data = next((str(one) for one in about(study)["data"] if has_gap(one)), None)
+    if data is None:
+        raise NotEnough(f"needs {ZERO_SHOT}")
+    head, options = split_name(data)
+    return _samples(study, join_name(head, {**options, "gap": "only"}))
+
+
+def _samples(study: Study, data: str) -> Figure:
+    from karenina.training.pictures import mosaic
+
+    images = study.data(data).sample(32, np.random.default_rng(0))[0] / np.float32(255)
+    figure, axes = panel_grid(1, 1, 6, 3)
+    show(axes[0, 0], mosaic(images.reshape(4, 8, *images.shape[1:])))
+    axes[0, 0].set_title(name(data), fontsize=8)
+    return figure
+
+
 def figure_3(study: Study) -> Figure:
     """Importances as Hinton diagrams: codes down, factors across; lasso above, forest below, a column per model."""
     from karenina.metrics.plots import hinton
@@ -130,7 +157,7 @@ def figure_5(study: Study) -> Figure:
 def figure_6(study: Study) -> Figure:
     """Traversals over three deviations of the prior, InfoGAN's over its range; codes by the factor they capture."""
     runs = _one_of_each(study)
-    figure, (axes,) = panel_grid(1, len(runs), 2.8, 3.4)
+    figure, (axes,) = panel_grid(1, len(runs), 2.8, 2.4 * int(runs["latents"].max()) / STEPS + 0.5)
     for axis, (run, row) in zip(axes, runs.iterrows()):
         importance = np.nan_to_num(_importance(study, str(run), str(row["data"]), "forest"))
         order = np.lexsort((-importance.max(axis=1), importance.argmax(axis=1)))

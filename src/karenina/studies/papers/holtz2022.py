@@ -10,7 +10,7 @@ from karenina.evaluation.more import NOISE
 from karenina.studies.analyses import dynamics, tasks
 from karenina.studies.analyses.shared import colour
 from karenina.studies.papers.drawing import about, column, first_known, panel_grid, plain_ticks, show, unique
-from karenina.studies.papers.duan2020 import CLUSTERING, FAIRNESS, clustering_rows
+from karenina.studies.papers.duan2020 import CLUSTERING, FAIRNESS, VERSIONS, clustering_rows
 from karenina.studies.papers.outputs import PaperTable, name
 from karenina.studies.papers.study import BETAVAE, FACTORVAE, MIG, Study
 from karenina.studies.results.table import NotEnough, wide_table
@@ -54,7 +54,7 @@ def table_3(study: Study) -> PaperTable:
                 both = np.isfinite(x) & np.isfinite(y)
                 if both.any():
                     lines.append((data, score, regime, pearson(x[both], y[both]), int(both.sum())))
-        for score in ("dynamics", "udr_lasso"):
+        for score in ("dynamics", *VERSIONS):
             known = int(np.isfinite(column(scores, score)[rows]).sum())
             lines += [(data, score, regime, 1.0, known) for regime in REGIMES if known]
     frame = pd.DataFrame(lines, columns=["data", "score", "regime", "value", "runs"])
@@ -83,7 +83,7 @@ def table_4(study: Study) -> PaperTable:
     parts = []
     if (frame["metric"] == "fairness_mean").any():
         found = tasks.compute(frame)
-        wanted = found["score"].isin(["dynamics", "udr_lasso", *METRICS]) & (found["task"] == "fairness_mean")
+        wanted = found["score"].isin(["dynamics", *VERSIONS, *METRICS]) & (found["task"] == "fairness_mean")
         parts.append(found[wanted].assign(task="unfairness"))
     if rows := clustering_rows(study):
         parts.append(_clustering(rows))

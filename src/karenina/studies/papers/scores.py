@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from karenina.metrics.registry import score_name
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import TASK, UNSUPERVISED, NotEnough
 
@@ -19,8 +20,7 @@ def scores(study: Study) -> pd.DataFrame:
         raise NotEnough("needs metrics under [evaluation] in study.toml, then `karenina study run`")
     several = frame.groupby("metric")["property"].nunique() > 1
     names = [
-        f"{metric} {prop}".strip() if several[metric] else metric
-        for metric, prop in zip(frame["metric"], frame["property"])
+        score_name(metric, prop, several=several[metric]) for metric, prop in zip(frame["metric"], frame["property"])
     ]
     return frame.assign(score=names)
 

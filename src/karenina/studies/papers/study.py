@@ -56,13 +56,10 @@ class Study:
         NotEnough where the study has none of them. A note says which are missing.
         """
         whole = self.frame[self.frame["factor"] == ""]
-        properties = whole.groupby("metric")["property"].nunique()
         kept = [whole[whole["family"].isin([*UNSUPERVISED, TASK])]]
         missing = []
         for name, (metric, prop) in metrics.items():
-            rows = whole[whole["metric"] == metric]
-            if properties.get(metric, 0) > 1:
-                rows = rows[rows["property"].isin([prop, DCI_PARTS.get(prop)])]
+            rows = whole[(whole["metric"] == metric) & whole["property"].isin([prop, DCI_PARTS.get(prop), ""])]
             if rows.empty:
                 missing.append(metric)
             kept.append(rows.assign(metric=name))

@@ -229,6 +229,7 @@ _SELECTION: dict[str, Reader] = {
     "spearman_rows": _integer(3),
     "kl_threshold": _number(),
     "dynamics_seeds": _many(_integer(2)),
+    "a2a_seeds": _integer(0),
 }
 _PLAN: dict[str, Reader] = {
     "name": _text,
@@ -302,7 +303,10 @@ def _check_names(source: Source, plan: Plan) -> None:
     _one_of(source, "init", plan.init, ("auto", *INITS), "init")
     _one_of(source, "precision", plan.precision, PRECISIONS, "precision")
     for metric in plan.evaluation.metrics or ():
-        _one_of(source, "metric", metric, registry.names(), "evaluation", "metrics")
+        try:
+            registry.of_part(metric)
+        except ValueError as error:
+            source.fail(str(error), "evaluation", "metrics")
     for measure in plan.evaluation.also:
         _one_of(source, "measure", measure, MORE, "evaluation", "also")
     _one_of(source, "interventions from", plan.evaluation.interventions, WAYS, "evaluation", "interventions")

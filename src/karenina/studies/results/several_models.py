@@ -28,11 +28,12 @@ _DRAWS = 5  # of a number of seeds that is less than all
 
 
 class Model(NamedTuple):
-    """One of the models to compare: its run, data set and setting."""
+    """One of the models to compare."""
 
     run: str
     data: str
     setting: str
+    method: str
 
 
 def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
@@ -41,7 +42,7 @@ def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
         done = set(folder.status().done)
         points = [point for point in plan.points if point.hash in done]
         # The versions of UDR as they were named when the first of these files were written.
-        selection = repr(plan.selection).replace("'udr_", "'")
+        selection = repr(plan.selection).replace("'udr_", "'").replace(", a2a_seeds=0)", ")")
         key = json.dumps([plan.evaluation.hash, selection, sorted(done)]).encode()
         traced = [point for point in points if point.trace and (folder.run(point.hash) / "trace.npy").exists()]
         names = ["together"]
@@ -58,7 +59,7 @@ def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
         dynamics: Columns = {name: [] for name in ("data", "setting", "seeds", "draw", "runs", "value")}
         for data in plan.data:
             here = [point for point in points if point.data == data]
-            models = [Model(point.hash, data, point.setting) for point in here]
+            models = [Model(point.hash, data, point.setting, point.method) for point in here]
             _udr(models, partial(read_codes, folder, plan), plan.selection, workers, rows, partners)
             _dynamics(folder, plan, [point for point in traced if point.data == data], rows, dynamics)
         first = plan.selection.udr[0] if plan.selection.udr else ""
@@ -98,25 +99,45 @@ def _udr(
 ) -> None:
     """The versions of UDR of the models of one data set, and the pairs of each."""
     settings = [model.setting for model in models]
-    versions = [version for version in selection.udr if has_partners(version, settings)]
-    if not versions:
+    if not any(has_partners(version, settings) for version in selection.udr):
         return
     codes, kl = zip(*(read(model.run) for model in models))
     options = {name: getattr(selection, name) for name in ("partners", "spearman_rows", "kl_threshold")}
-    for version in versions:
+    for version in selection.udr:
+        chosen, groups, rule, given = np.arange(len(models)), settings, version, options
+        if selection.a2a_seeds and version.endswith("a2a"):
+            chosen = _first_of_each(settings, selection.a2a_seeds)
+            groups = [models[i].method for i in chosen]
+            rule, given = version.removesuffix("_a2a"), {**options, "partners": len(models)}
+        if not has_partners(rule, groups):
+            continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # NaN says which models have no partner
             busy = workers if len(models) > 100 else 1
-            ranking = compute_udr(version, codes, kl, settings, **options, workers=busy)
-        rows["run"] += [model.run for model in models]
-        rows["metric"] += [version] * len(models)
+            ranking = compute_udr(
+                rule, [codes[i] for i in chosen], [kl[i] for i in chosen], groups, **given, workers=busy
+            )
+        names = [models[i].run for i in chosen]
+        rows["run"] += names
+        rows["metric"] += [version] * len(names)
         rows["value"] += ranking.scores.tolist()
-        targets = np.repeat(np.arange(len(models)), np.diff(ranking.start))
+        targets = np.repeat(np.arange(len(names)), np.diff(ranking.start))
         partners["version"] += [version] * len(targets)
         partners["data"] += [models[0].data] * len(targets)
-        partners["target"] += [models[int(i)].run for i in targets]
-        partners["source"] += [models[int(i)].run for i in ranking.sources]
+        partners["target"] += [names[int(i)] for i in targets]
+        partners["source"] += [names[int(i)] for i in ranking.sources]
         partners["value"] += ranking.values.tolist()
+
+
+def _first_of_each(settings: Sequence[str], most: int) -> NDArray[np.int64]:
+    """The first so many models of each setting.
+
+    >>> _first_of_each(["a", "b", "a", "a"], 2).tolist()
+    [0, 1, 2]
+    """
+    from pandas import Series
+
+    return np.flatnonzero(Series(settings).groupby(list(settings)).cumcount() < most)
 
 
 def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], rows: Columns, found: Columns) -> None:

@@ -327,9 +327,9 @@ def wide_table(frame: "pd.DataFrame") -> Scores:
 
     whole = frame[frame["factor"] == ""]
     properties = whole.groupby("metric")["property"].nunique()
-    several = whole["metric"].isin(properties.index[properties > 1])
-    names = whole["metric"].copy()
-    names[several] = [score_name(*pair, several=True) for pair in zip(names[several], whole["property"][several])]
+    pairs = pd.MultiIndex.from_frame(whole[["metric", "property"]])
+    named = {(m, p): score_name(m, p, several=properties[m] > 1) for m, p in pairs.unique()}
+    names = pd.Series([named[pair] for pair in pairs], whole.index)
     run, runs = pd.factorize(whole["run"])
     score, found = pd.factorize(names)
     values = np.full((len(runs), len(found)), np.nan)
