@@ -31,5 +31,5 @@ class WReN(nn.Module):
         places = torch.eye(self.panels, dtype=panels.dtype, device=panels.device).expand(n, choices, -1, -1)
         panels = torch.cat([panels, places], dim=3)
         pairs = self.first(panels)[:, :, :, None] + self.second(panels)[:, :, None]
-        scores: torch.Tensor = self.f(self.g(pairs).mean(dim=(2, 3))).squeeze(2)
+        scores: torch.Tensor = self.f(self.g(pairs).sum(dim=(2, 3))).squeeze(2)
         return scores

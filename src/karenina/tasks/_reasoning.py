@@ -13,8 +13,8 @@ Ints = NDArray[np.int64]
 ROWS = COLUMNS = 3
 ANSWERS = 6
 # Values of each factor that matrices use (van Steenkiste et al. 2019, as released), so that neighbours can be told
-# apart. dSprites there has a colour of one value; our order is shape, scale, orientation, x, y.
-MOST_VALUES: Mapping[str, tuple[int, ...]] = {"dsprites": (3, 6, 3, 4, 4), "shapes3d": (10, 10, 10, 4, 4, 4)}
+# apart. Their dSprites have two colours besides and no orientation, which differs from image to image; ours is 0.
+MOST_VALUES: Mapping[str, tuple[int, ...]] = {"dsprites": (3, 3, 1, 4, 4), "shapes3d": (10, 10, 10, 4, 4, 4)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +96,13 @@ def reasoning_matrices(
     if not len(wanted) or wanted.max() > len(free):
         raise ValueError(
             f"relations {list(relations)} need as many factors of {COLUMNS} values or more, and there are {len(free)}"
+        )
+    # The fewest panels that break a relation: with few relations, of factors with few values.
+    panels_in_all = int(np.prod(used[free]))
+    breaking = panels_in_all - panels_in_all // int(np.prod(np.sort(used[free])[: wanted.min()]))
+    if breaking < ANSWERS - 1:
+        raise ValueError(
+            f"{ANSWERS - 1} different wrong answers are needed, and factors of {used[free].tolist()} values have {breaking}"
         )
     rng = np.random.default_rng(seed)
     context, answers = [], []
