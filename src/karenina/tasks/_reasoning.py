@@ -102,7 +102,8 @@ def reasoning_matrices(
     breaking = panels_in_all - panels_in_all // int(np.prod(np.sort(used[free])[: wanted.min()]))
     if breaking < ANSWERS - 1:
         raise ValueError(
-            f"{ANSWERS - 1} different wrong answers are needed, and factors of {used[free].tolist()} values have {breaking}"
+            f"{ANSWERS - 1} different wrong answers are needed, and factors of "
+            f"{used[free].tolist()} values have {breaking}"
         )
     rng = np.random.default_rng(seed)
     context, answers = [], []
