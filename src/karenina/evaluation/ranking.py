@@ -177,7 +177,7 @@ def rank(
             "informative": informative,
         }
     )
-    frame = frame.sort_values("score", ascending=False, kind="sframe", na_position="last")
+    frame = frame.sort_values("score", ascending=False, kind="stable", na_position="last")
     ordered = tuple(opened[i] for i in frame.index)
     frame = frame.reset_index(drop=True)
     frame.insert(0, "rank", np.arange(1, len(frame) + 1))

@@ -1,4 +1,4 @@
-"""Raven-like matrices of factor values, to be solved from codes (van Steenkiste et al. 2019, section 3)."""
+"""Raven-like matrices of factor values, to be solved from codes (van Steenkiste et al. 2019, as released)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,8 @@ def reasoning_matrices(
 
     In each matrix one, two or three factors, drawn at random, are constant along each row. Every other factor is drawn
     at random, such that its first two rows are neither all constant nor all of different values. A wrong answer is the
-    last panel of another matrix of as many relations that breaks a relation of this one, and no two answers are equal.
+    last panel of another matrix of as many relations that breaks a relation of this one, and no two answers are equal;
+    in the release two wrong ones may be.
 
     Parameters
     ----------

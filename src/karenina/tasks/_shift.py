@@ -64,7 +64,7 @@ def near_diagonal(
 ) -> NDArray[np.bool_]:
     """Rows (n,) kept with probability exp(-(a - b)^2 / 2 sigma^2), a and b the factors on [0, 1]: correlated rows.
 
-    Traeuble et al. (2021), equation 1.
+    Traeuble et al. (2021).
     """
     if not sigma > 0:
         raise ValueError(f"sigma must be above 0, got {sigma}")
