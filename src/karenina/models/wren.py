@@ -5,11 +5,11 @@ from torch import nn
 
 
 class WReN(nn.Module):
-    """Wild relation network (Barrett et al. 2018), on codes instead of images, as van Steenkiste et al. (2019) released it.
+    """Wild relation network (Barrett et al. 2018), on codes instead of images; released by van Steenkiste et al. (2019).
 
     Every answer is put in the missing place. Each of the nine panels is its code and its place; every ordered pair of
-    panels goes through g, the sum over pairs through f, which gives the answer its score. Theirs have two to four layers
-    of 256 or 512 units for g and one or two of 128 or 256 for f.
+    panels goes through g, the sum over pairs through f, which gives the answer its score. Theirs has two to four
+    layers of 256 or 512 units for g and one or two of 128 or 256 for f.
 
     >>> WReN(5)(torch.zeros(2, 8, 5), torch.zeros(2, 6, 5)).shape
     torch.Size([2, 6])
