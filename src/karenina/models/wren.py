@@ -5,7 +5,7 @@ from torch import nn
 
 
 class WReN(nn.Module):
-    """Wild relation network (Barrett et al. 2018), on codes instead of images; released by van Steenkiste et al. (2019).
+    """Wild relation network (Barrett et al. 2018), on codes, not images; released by van Steenkiste et al. (2019).
 
     Every answer is put in the missing place. Each of the nine panels is its code and its place; every ordered pair of
     panels goes through g, the sum over pairs through f, which gives the answer its score. Theirs has two to four
