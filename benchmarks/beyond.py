@@ -3,6 +3,7 @@
 python benchmarks/beyond.py --estimate             # CPU minutes of every part, from a few steps of it
 python benchmarks/beyond.py --out DIR              # trains and scores what is missing in DIR, part after part
 python benchmarks/beyond.py --out DIR --only qlae --data blobs
+python benchmarks/beyond.py --out DIR --only why_gamma why_beta    # explanations, where a claim does not hold
 python benchmarks/beyond.py --out DIR --write      # scores -> docs/results/beyond.json, and the page from that file
 python benchmarks/beyond.py --write                # the page alone, from the stored scores
 
@@ -78,6 +79,20 @@ def parts() -> Iterator[Part]:
         yield Part("correlated_hfs", CORRELATED[data], "hfs", {"gamma": [100]}, {"beta": 4})
 
 
+def explanations() -> Iterator[Part]:
+    """What is trained when a claim does not hold, if asked for by name; beyond_page.EXPLANATIONS says why."""
+    for data in SETS:
+        yield Part("why_oracle", data, "ada_gvae", {"beta": BETAS[data]}, {"k": 1, "known": "shared"})
+        yield Part("why_random", data, "ada_gvae", {"beta": BETAS[data]}, {"k": "random"})
+        yield Part("why_weight", data, "beta_vae", {"supervised_weight": [10, 1000]}, {"beta": 4, "supervised": LABELS})
+        yield Part("why_few", data, "beta_vae", {"beta": [4]}, {"supervised": 10 * LABELS})
+        twice = {"latents": 2 * len(load(data).factor_names), "learning_rate": 1e-3}
+        yield Part("why_decay", data, "qlae", {"weight_decay": [0, 1]}, twice)
+        yield Part("why_short", data, "qlae", {}, {**twice, "steps": 3 * SETS[data]["steps"]})
+        yield Part("why_gamma", CORRELATED[data], "hfs", {"gamma": [1, 10, 1000]}, {"beta": 4})
+        yield Part("why_beta", CORRELATED[data], "hfs", {"gamma": [100]}, {"beta": 1})
+
+
 def estimate(part: Part) -> float:
     """CPU seconds of training: those of 30 steps less those of 10, times the steps that there are."""
     took = []
@@ -85,7 +100,8 @@ def estimate(part: Part) -> float:
         start = time.process_time()
         part.train(None, steps=steps)
         took.append(time.process_time() - start)
-    return (took[2] - took[1]) / 20 * int(SETS[load(part.data).whole.name]["steps"])
+    steps = {**SETS[load(part.data).whole.name], **part.fixed}["steps"]
+    return (took[2] - took[1]) / 20 * int(steps)
 
 
 def scores_of(run: Run, data: DataSet) -> dict[str, float]:
@@ -140,7 +156,7 @@ def collected(out: Path) -> list[dict[str, Any]]:
     """The rows of all parts that are complete, in the order of the parts; of others those that are stored."""
     before = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     rows = []
-    for part in parts():
+    for part in (*parts(), *explanations()):
         if (part.folder(out) / "done").exists():
             rows += [json.loads(file.read_text()) for file in sorted(part.folder(out).glob("*/beyond.json"))]
         else:
@@ -150,9 +166,10 @@ def collected(out: Path) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    names = list(dict.fromkeys(part.name for part in (*parts(), *explanations())))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--only", nargs="+", default=[], choices=sorted({part.name for part in parts()}))
+    parser.add_argument("--only", nargs="+", default=[], choices=names)
     parser.add_argument("--data", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--estimate", action="store_true")
     parser.add_argument("--write", action="store_true")
@@ -160,8 +177,9 @@ def main() -> None:
     torch.set_num_threads(1)
     wanted = [
         part
-        for part in parts()
-        if part.name in (arguments.only or [part.name]) and load(part.data).whole.name in arguments.data
+        for part in (*parts(), *explanations())
+        if part.name in (arguments.only or [name for name in names if not name.startswith("why_")])
+        and load(part.data).whole.name in arguments.data
     ]
     if arguments.estimate:
         for part in wanted:
