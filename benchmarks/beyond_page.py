@@ -62,18 +62,43 @@ def _pairs(rows: Rows, sets: list[str]) -> str:
         "",
         *_comparison(rows, sets, "ada_gvae", "beta_vae", ("MIG", "DCI")),
     ]
-    tried = list(dict.fromkeys(row["part"] for row in rows if row["part"].startswith("why_")))
-    if tried:
-        lines += ["", "Explanations tried:", ""]
-        for part in tried:
-            lines += [f"- {EXPLANATIONS[part]}", "", *_comparison(rows, sets, part, "beta_vae", ("MIG", "DCI")), ""]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *_tried(rows, sets, "ada_gvae"), ""])
 
 
+# Part -> what it explains, what it is compared with, and the explanation.
 EXPLANATIONS = {
-    "why_oracle": "The heuristic finds the wrong latents: then Ada-GVAE that is told what is shared should win.",
-    "why_random": "Pairs that differ in one factor leave too little to tell apart: then k random should win.",
+    "why_oracle": (
+        "ada_gvae",
+        "beta_vae",
+        "The heuristic finds the wrong latents: then Ada-GVAE that is told what is shared should win.",
+    ),
+    "why_random": (
+        "ada_gvae",
+        "beta_vae",
+        "Pairs that differ in one factor leave too little to tell apart: then k random should win.",
+    ),
+    "why_weight": ("supervised", "beta_vae", "The weight of the term (100) is wrong: then 10 or 1,000 should win."),
+    "why_few": ("supervised", "beta_vae", "A hundred labels are too few to learn from: then a thousand should win."),
+    "why_decay": ("qlae", "beta_vae", "Weights decay too much or too little for a short run: then 0 or 1 should win."),
+    "why_short": ("qlae", "beta_vae", "The run is too short: then three times as many steps should win."),
+    "why_gamma": ("correlated_hfs", "correlated_beta_vae", "γ = 100 is wrong: then 1, 10 or 1,000 should win."),
+    "why_beta": (
+        "correlated_hfs",
+        "correlated_beta_vae",
+        "β = 4 leaves the penalty nothing to do: then β = 1 should win.",
+    ),
 }
+
+
+def _tried(rows: Rows, sets: list[str], part: str) -> list[str]:
+    """The explanations of what this part did, with their tables, as far as they were trained."""
+    trained = {row["part"] for row in rows}
+    lines = []
+    for name, (explained, other, text) in EXPLANATIONS.items():
+        if explained == part and name in trained:
+            scores = ("InfoM", "InfoC", "InfoE", "MIG", "DCI") if part == "qlae" else ("MIG", "DCI")
+            lines += ["", f"Explanation tried: {text}", "", *_comparison(rows, sets, name, other, scores)]
+    return lines
 
 
 def _labels(rows: Rows, sets: list[str]) -> str:
@@ -98,7 +123,8 @@ def _labels(rows: Rows, sets: list[str]) -> str:
             own = [row["scores"][key] for row in trained]
             lines.append(_line([data, name], own, chosen))
             count += 1
-    return "\n".join(lines if count else [*lines[:2], _missing("supervised")]) + "\n"
+    lines = [*lines, *_tried(rows, sets, "supervised")] if count else [*lines[:2], _missing("supervised")]
+    return "\n".join(lines) + "\n"
 
 
 def _quantised(rows: Rows, sets: list[str]) -> str:
@@ -114,7 +140,7 @@ def _quantised(rows: Rows, sets: list[str]) -> str:
     ]
     if not parts:
         return "\n".join([*lines[:2], _missing("qlae"), ""])
-    return "\n".join([*lines, TITLE, RULE, *parts, ""])
+    return "\n".join([*lines, TITLE, RULE, *parts, *_tried(rows, sets, "qlae"), ""])
 
 
 def _correlated(rows: Rows, sets: list[str]) -> str:
@@ -125,6 +151,7 @@ def _correlated(rows: Rows, sets: list[str]) -> str:
         "factors. Both with β = 4, HFS with the penalty on supports besides (γ).",
         "",
         *_comparison(rows, sets, "correlated_hfs", "correlated_beta_vae", ("MIG", "DCI")),
+        *_tried(rows, sets, "correlated_hfs"),
     ]
     return "\n".join([*lines, ""])
 
@@ -143,10 +170,19 @@ def _table(rows: Rows, sets: list[str], part: str, other: str, scores: tuple[str
     for data in sets:
         a, b = _of(rows, data, part), _of(rows, data, other)
         for name in scores:
-            if a and b:
+            if a and b and all(SCORES[name] in row["scores"] for row in (*a, *b)):
                 (first, one), (second, two) = (_best(found, SCORES[name]) for found in (a, b))
                 low, high = interval(one, two)
-                cells = [data, name, NAMES.get(part, "Ada-GVAE"), first, _shown(one), NAMES[other], second, _shown(two)]
+                cells = [
+                    data,
+                    name,
+                    NAMES[EXPLANATIONS[part][0] if part in EXPLANATIONS else part],
+                    first,
+                    _shown(one),
+                    NAMES[other],
+                    second,
+                    _shown(two),
+                ]
                 cells += [f"{np.mean(one) - np.mean(two):+.3f}", f"{low:+.3f} to {high:+.3f}", _verdict(low, high)]
                 lines.append(f"| {' | '.join(cells)} |")
     return lines

@@ -2,6 +2,7 @@
 regression beside scikit-learn's.
 
 `python benchmarks/tasks.py` compares up to 1,000 rows; `--full` also 10,000, where scikit-learn needs many minutes.
+`--shift` prints the table of docs/tasks.md on prediction under a shift instead, in seconds.
 """
 
 import sys
@@ -15,7 +16,7 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 from karenina.numerics.boosting import Binned, boost
-from karenina.tasks import downstream, fairness
+from karenina.tasks import downstream, fairness, shift
 
 SIZES = (3, 6, 40, 32, 32)
 TEST = 5000
@@ -71,8 +72,23 @@ def total() -> None:
     print(f"downstream {first:.1f} s, fairness {second:.1f} s, together {first + second:.1f} s")
 
 
+def shift_table() -> None:
+    rng = np.random.default_rng(0)
+    v = rng.integers(6, size=(1500, 2))
+    codes = v + 0.1 * rng.normal(size=v.shape)
+    print("| kind | codes | logistic: seen, unseen | trees: seen, unseen |\n|---|---|---|---|")
+    for kind, title in (("corner", "corner"), ("correlated", "correlated, sigma 0.3")):
+        for name, z in (("separate", codes), ("mixed", codes @ [[1.0, 1.0], [-1.0, 1.0]])):
+            found = shift(z, v, kind=kind, sigma=0.3, rows=600)
+            cells = [f"{seen.mean():.2f}, {unseen.mean():.2f}" for seen, unseen in zip(found.seen, found.unseen)]
+            print(f"| {title} | {name} | {' | '.join(cells)} |")
+
+
 if __name__ == "__main__":
     threadpool_limits(1)
+    if "--shift" in sys.argv:
+        shift_table()
+        sys.exit()
     rows = Binned.of(np.eye(9))
     _, compiled = seconds(lambda: boost(rows, np.arange(9) % 3, 3, np.random.default_rng(0)))
     print(f"compiling or loading the trees: {compiled:.1f} s")

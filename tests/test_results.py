@@ -40,6 +40,14 @@ def test_planted_scores_are_on_the_page(made):
     assert "| yes |" in text
 
 
+def test_explanations_stand_under_what_they_explain(made):
+    rows = planted("correlated_beta_vae", [0.3, 0.4]) + planted("correlated_hfs", [0.1, 0.2], "gamma 100")
+    rows += planted("why_gamma", [0.5, 0.6], "gamma 10") + planted("why_beta", [0.1, 0.3], "gamma 100")
+    part = made["page"](rows).split("## HFS")[1]
+    assert part.count("Explanation tried") == 2
+    assert "| blobs | MIG | β-VAE + HFS | gamma 10 | 0.550 | β-VAE | beta 4 | 0.350 | +0.200 |" in part
+
+
 def test_the_interval_is_welchs(made):
     """By the formula, with the degrees of freedom of Satterthwaite."""
     from scipy.stats import t

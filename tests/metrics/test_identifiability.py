@@ -28,6 +28,24 @@ def test_mcc_is_the_best_of_all_matchings(seed, how):
     assert result.value == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_mcc_of_turned_factors_is_the_best_matching_of_the_rotation(seed):
+    """corr(v_i, z_j) = R_ij for uncorrelated factors of one variance: exact on a grid."""
+    factors = planted.grid(5, 5, 5)
+    turn = planted.rotation(3, seed)
+    best = max(np.mean([abs(turn[i, j]) for i, j in enumerate(order)]) for order in permutations(range(3)))
+    assert float(mcc(factors @ turn, factors)) == pytest.approx(best, abs=1e-9)
+
+
+def test_mcc_at_45_degrees():
+    half = np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)
+    assert float(mcc(planted.grid(6, 6) @ half, planted.grid(6, 6))) == pytest.approx(np.sqrt(0.5), abs=1e-9)
+    normal = np.random.default_rng(0).normal(size=(20_000, 2))
+    # Spearman's correlation of normal variables that correlate by r is 6/pi arcsin(r/2); its standard error is < 0.005.
+    expected = 6 / np.pi * np.arcsin(np.sqrt(0.5) / 2)
+    assert float(mcc(normal @ half, normal, correlation="rank")) == pytest.approx(expected, abs=0.015)
+
+
 def test_r2_is_that_of_linear_regression():
     rng = np.random.default_rng(0)
     factors, more = planted.uniform(200, 3), planted.uniform(100, 3, seed=1)

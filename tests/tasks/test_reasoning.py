@@ -36,7 +36,8 @@ def test_the_rules_of_matrices(seed, relations):
 
 def test_values_are_spread_over_the_range_of_a_factor():
     found = reasoning_matrices((3, 6, 40, 32, 32), 200, most_values=MOST_VALUES["dsprites"])
-    assert np.unique(found.context[..., 2]).tolist() == [0, 13, 26]
+    assert np.unique(found.context[..., 1]).tolist() == [0, 2, 4]
+    assert (found.answers[..., 2] == 0).all()  # orientation is no factor of theirs
     assert np.unique(found.answers[..., 3]).tolist() == [0, 8, 16, 24]
     assert np.bincount(found.position, minlength=6).min() > 15
 
@@ -55,6 +56,7 @@ def test_codes_are_those_of_each_panel_and_the_same_seed_gives_the_same():
         ((3, 3, 3), {"relations": (4,)}, "and there are 3"),
         ((3, 0), {}, "each of sizes"),
         ((3, 3), {"most_values": (3,)}, "most_values has 1 numbers for 2"),
+        ((3,), {"relations": (1,)}, "5 different wrong answers are needed, and factors of \\[3\\] values have 2"),
     ],
 )
 def test_bad_input(sizes, options, message):
@@ -70,8 +72,8 @@ def test_wren_sums_over_all_pairs_of_panels():
         for answer in range(6):
             panels = torch.cat([torch.cat([context[i], answers[i, answer][None]]), torch.eye(9)], dim=1)
             pairs = [network.g(network.first(a) + network.second(b)) for a in panels for b in panels]
-            expected = network.f(torch.stack(pairs).mean(dim=0))[0]
-            assert float(scores[i, answer].detach()) == pytest.approx(float(expected.detach()), abs=1e-5)
+            expected = network.f(torch.stack(pairs).sum(dim=0))[0]
+            assert float(scores[i, answer].detach()) == pytest.approx(float(expected.detach()), rel=1e-4, abs=1e-5)
 
 
 def test_curves_are_the_same_for_the_same_seed():
@@ -84,3 +86,21 @@ def test_curves_are_the_same_for_the_same_seed():
     assert curves[0].summary()["reasoning_efficiency"] == pytest.approx(np.mean(curves[0].accuracy))
     with pytest.raises(ValueError, match="32 or more"):
         learn_matrices(draw, samples=(5,))
+
+
+def test_wren_learns_the_rule_and_nothing_from_shuffled_answers():
+    """Two factors of three values. Without learning, accuracy is that of a guess: binomial, 600 draws of 1/6."""
+
+    def drawing(shuffled):
+        def draw(n, seed):
+            found = reasoning_matrices((3, 3), n, relations=(1,), seed=seed)
+            order = np.random.default_rng(seed).permutation(n) if shuffled else np.arange(n)
+            return *found.codes(lambda rows: rows + 0.0), found.position[order]
+
+        return draw
+
+    true, shuffled = (
+        float(learn_matrices(drawing(wrong), samples=(4000,), test=600, edge=32, learning_rate=3e-3))
+        for wrong in (False, True)
+    )
+    assert shuffled < 1 / 6 + 4 * np.sqrt(5 / 36 / 600) < 0.5 < true

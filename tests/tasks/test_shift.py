@@ -3,9 +3,10 @@
 import numpy as np
 import planted
 import pytest
+from sklearn.ensemble import GradientBoostingClassifier
 
 from karenina.tasks import shift
-from karenina.tasks._shift import in_corner, near_diagonal
+from karenina.tasks._shift import _SHIFT, in_corner, near_diagonal
 
 GRID = planted.grid(6, 6, repeat=10)
 
@@ -25,18 +26,40 @@ def test_kept_rows_are_correlated_as_told():
     assert share == pytest.approx(np.exp(-((a[:, None] - a) ** 2) / (2 * 0.3**2)), abs=0.08)
 
 
+def by_scikit_learn(z, v, kind):
+    """Accuracy (2, k) on rows like those trained on and on the others, of GradientBoostingClassifier on these rows."""
+    rng = np.random.default_rng([0, _SHIFT])
+    like = ~in_corner(v, (0, 1)) if kind == "corner" else near_diagonal(v, (0, 1), 0.3, rng)
+    own, other = rng.permutation(np.flatnonzero(like)), np.flatnonzero(~like)
+    seen, train = own[: len(own) // 3], own[len(own) // 3 :][:600]
+    fitted = [GradientBoostingClassifier(random_state=0).fit(z[train], label[train]) for label in v.T]
+    return [[model.score(z[rows], label[rows]) for model, label in zip(fitted, v.T)] for rows in (seen, other)]
+
+
 @pytest.mark.parametrize("kind", ["corner", "correlated"])
-def test_trees_survive_a_shift_on_separate_codes_but_not_on_mixed_ones(kind):
+@pytest.mark.parametrize("turned", [False, True])
+def test_trees_under_a_shift_are_those_of_scikit_learn(kind, turned):
     rng = np.random.default_rng(0)
     v = rng.integers(6, size=(1500, 2))
     codes = v + 0.1 * rng.normal(size=v.shape)
-    apart, mixed = (
-        shift(z, v, kind=kind, sigma=0.3, models=["boosted"], rows=600)
-        for z in (codes, codes @ [[1.0, 1.0], [-1.0, 1.0]])
-    )
-    assert min(apart.seen.mean(), mixed.seen.mean()) > 0.9
-    assert apart.unseen.mean() > 0.75 > 0.4 > mixed.unseen.mean()
-    assert float(apart) == apart.summary()[f"shift_{kind}_boosted_unseen"]
+    z = codes @ [[1.0, 1.0], [-1.0, 1.0]] if turned else codes
+    found = shift(z, v, kind=kind, sigma=0.3, models=["boosted"], rows=600)
+    # Half a step is five standard deviations of the noise: a split half way between two values errs on no row.
+    expected = by_scikit_learn(z, v, kind) if turned else np.ones((2, 2))
+    assert np.vstack([found.seen, found.unseen]) == pytest.approx(np.array(expected), abs=0.02)
+    if turned and kind == "corner":
+        # a + b is at most 8 in the training rows; at a greater sum trees answer as at 8 or below, a - 1 or b - 1.
+        assert (found.unseen == 0).all()
+    assert float(found) == found.summary()[f"shift_{kind}_boosted_unseen"]
+
+
+def test_rows_are_drawn_apart_from_factors_of_the_same_seed():
+    v = np.random.default_rng(0).integers(6, size=(3000, 2))
+    kept = near_diagonal(v, (0, 1), 0.3, np.random.default_rng([0, _SHIFT]))
+    a = np.arange(6) / 5
+    expected = np.exp(-((a[:, None] - a) ** 2) / (2 * 0.3**2))
+    share = np.histogram2d(*v[kept].T, bins=6)[0] / np.histogram2d(*v.T, bins=6)[0]
+    assert share == pytest.approx(expected, abs=4 * 0.5 / np.sqrt(3000 / 36))  # four standard errors at most
 
 
 def test_a_constant_factor_and_numbers():

@@ -15,7 +15,7 @@ PICTURES = 2_000  # of either kind, for PIPE
 
 
 def centrality(runs: "Sequence[Run]", active: Sequence[NDArray[np.bool_]], seed: int = 0) -> NDArray[np.float64]:
-    """Model centrality of each run (Lin et al. 2020, section 4); NaN for runs without an active latent.
+    """Model centrality of each run (Lin et al. 2020); NaN for runs without an active latent.
 
     Each run decodes codes from the prior with one active latent fixed per batch; all others encode the pictures.
     """

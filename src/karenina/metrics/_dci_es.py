@@ -82,14 +82,14 @@ def dci_es(
     """Predict factors by ever larger probes: E is high when small ones do as well as large ones.
 
     A probe of capacity c is a linear read-out of c random Fourier features of all codes. With the smallest loss l_c
-    that a probe of capacity c or less has on rows it was not fitted on, the baseline l_b of a guess, and x = log c,
+    that a probe of capacity c or less, or a guess, has on rows it was not fitted on, the guess's l_b, and x = log c,
 
         E_j = 1 - 2 area(l_c - min l_c) / ((x_max - x_min) (l_b - l*)),
 
     1 when the smallest probe is the best, 0 when the loss falls along a straight line from the baseline to 0, and -1 at
     worst; E is the mean over factors. S = factors / codes. D, C and I are those of DCI for the best probe of each
     factor, whose importances are Shapley values of its loss over codes that are replaced by those of other rows.
-    Eastwood et al. (2023), section 4 and appendix, and their release for l* = 0.
+    Eastwood et al. (2023), as released for l* = 0.
 
     Parameters
     ----------
@@ -113,7 +113,9 @@ def dci_es(
     -----
     E is about how the information that is there can be used, not about how much there is: noise, of which chance tells
     a little, has a flat curve and E near 1. Read it beside I. A factor that no probe tells better than a guess has E =
-    0, as with constant codes. E depends on the family of probes. 10,000 x 10 codes and dSprites factors take 3 s.
+    0, as with constant codes. E depends on the family of probes. The release counts the weights of a probe, which are
+    those of c features and an intercept, so that its x differs from ours by next to a constant; it takes D and C from
+    the one probe that is best for all factors together. 10,000 x 10 codes and dSprites factors take 3 s.
 
     Examples
     --------

@@ -67,7 +67,7 @@ def infomec(
         InfoE = mean_i (H_V(s_i) - H_V(s_i | z)) / H_V(s_i),
 
     where H_V is the log-loss, on the rows that were fitted, of logistic regression without a penalty and with classes
-    of equal weight. Hsu et al. (2023), section 4, and their release.
+    of equal weight. Hsu et al. (2023), as released.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ Correlation = Literal["linear", "rank"]
 def mcc(inputs: Inputs, *, correlation: Correlation = "linear", continuous: Continuous = None) -> Result:
     """Mean correlation coefficient: match codes with factors one to one and take the mean |correlation|. In [0, 1].
 
-    The matching has the greatest sum (Hungarian algorithm). Hyvarinen and Morioka (2016); Khemakhem et al. (2020),
-    section 5, who call it MCC. A factor without a code of its own scores 0.
+    The matching has the greatest sum (Hungarian algorithm). Hyvarinen and Morioka (2016); Khemakhem et al. (2020)
+    call it MCC. A factor without a code of its own scores 0.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ def mcc(inputs: Inputs, *, correlation: Correlation = "linear", continuous: Cont
 
     Notes
     -----
-    A code that mixes two factors alike still correlates 0.7 with each. Codes besides the matched ones cost nothing, so
+    A code that mixes two factors alike still correlates 0.7 with each: of independent factors of one variance, turned
+    by R, MCC is the mean |R_ij| of the best matching. Codes besides the matched ones cost nothing, so
     duplicates and leaks are not seen. Categories in no order have no correlation. Noise scores about sqrt(log d / n).
 
     Examples
@@ -86,7 +87,7 @@ def r2_affine(
     """R2 of the factors after the best affine map of the codes: are they there up to a linear map? In [0, 1].
 
     Per factor max(0, 1 - squared error / variance) on rows that the map was not fitted on; the mean over factors. What
-    linear identifiability promises (Roeder et al. 2021; Eastwood et al. 2023, section 3).
+    linear identifiability promises (Roeder et al. 2021; Eastwood et al. 2023).
 
     Parameters
     ----------

@@ -64,7 +64,8 @@ def qlae(batch: Batch, *, quantisation: float = 0.01, commitment: float = 0.01) 
 
     `batch.mean` are the codes before rounding, `batch.z` after it. The paper's weights are for a likelihood that is
     averaged over pixels; ours is a sum over 64x64 pixels, or as much (`reconstruction_weight`), so they are multiplied
-    by as many.
+    by as many. As released; gradients of weights, of that mean, are clipped there at 1 entry by entry, which we leave
+    out.
     """
     rounded = batch.beside["codebook"](batch.mean)
     scale = _PIXELS * batch.x.shape[1]

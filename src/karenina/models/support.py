@@ -9,6 +9,8 @@ from karenina.models.objectives import Batch, Terms
 def hfs(batch: Batch, *, gamma: float = 100.0, beta: float = 1.0, scale: float = 0.0, combinations: int = 128) -> Terms:
     """Roth et al. (2023), for every pair of latents: beta KL + gamma (distance to the product of supports).
 
+    As released (`hausdorff_hard`), where 25 random pairs of latents and 100 random combinations make a step.
+
     A distribution with correlated factors can have a support in which every combination occurs; a penalty on the
     support, unlike one on the density (beta_tcvae), leaves such codes as they are.
 

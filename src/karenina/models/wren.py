@@ -5,10 +5,11 @@ from torch import nn
 
 
 class WReN(nn.Module):
-    """Wild relation network (Barrett et al. 2018; van Steenkiste et al. 2019, section 3.3), on codes instead of images.
+    """Wild relation network (Barrett et al. 2018), on codes, not images; released by van Steenkiste et al. (2019).
 
     Every answer is put in the missing place. Each of the nine panels is its code and its place; every ordered pair of
-    panels goes through g, the sum over pairs through f, which gives the answer its score.
+    panels goes through g, the sum over pairs through f, which gives the answer its score. Theirs has two to four
+    layers of 256 or 512 units for g and one or two of 128 or 256 for f.
 
     >>> WReN(5)(torch.zeros(2, 8, 5), torch.zeros(2, 6, 5)).shape
     torch.Size([2, 6])
@@ -31,5 +32,5 @@ class WReN(nn.Module):
         places = torch.eye(self.panels, dtype=panels.dtype, device=panels.device).expand(n, choices, -1, -1)
         panels = torch.cat([panels, places], dim=3)
         pairs = self.first(panels)[:, :, :, None] + self.second(panels)[:, :, None]
-        scores: torch.Tensor = self.f(self.g(pairs).mean(dim=(2, 3))).squeeze(2)
+        scores: torch.Tensor = self.f(self.g(pairs).sum(dim=(2, 3))).squeeze(2)
         return scores

@@ -24,7 +24,7 @@ def factorised_codes(
     codes : (m, L)
     n : int
     how : {"uniform", "permuted"}
-        Uniform on the range of each latent, as released, or its own values in random order.
+        Uniform on the range of each latent, the default of the release, or its own values in random order.
     seed : int or Generator
 
     Examples
@@ -47,6 +47,8 @@ def factorised_codes(
 def pipe_score(accuracy: float) -> float:
     """PIPE from a discriminator's accuracy on held-out pictures: 2 (1 - accuracy), from 0 to 1, higher is better.
 
+    Estermann and Wattenhofer (2023), as released, where nothing is cut off below chance.
+
     >>> pipe_score(0.5), pipe_score(1.0), pipe_score(0.45)  # below chance is chance
     (1.0, 0.0, 1.0)
     """
@@ -60,7 +62,8 @@ def fixed_latent_score(codes: ArrayLike, fixed: ArrayLike, scale: ArrayLike) -> 
 
     In each batch one latent of a generating model has one value. The code of least variance, in units of its variance
     overall, votes for it; every second batch decides which latent a code stands for, the others are predicted.
-    Kim and Mnih (2018), algorithm 1, with the other model's latents for factors: Lin et al. (2020), section 4.
+    Kim and Mnih (2018), algorithm 1, with the other model's latents for factors, as Lin et al. (2020) released it: with
+    100 pictures to a batch and 100 batches to a latent, and all latents of a model, active or not.
 
     Parameters
     ----------
@@ -97,7 +100,7 @@ def fixed_latent_score(codes: ArrayLike, fixed: ArrayLike, scale: ArrayLike) -> 
 
 
 def model_centrality(similarity: ArrayLike) -> Floats:
-    """Centrality (M,) of each of M models: the mean over the others of (B_ij + B_ji) / 2. Lin et al. (2020), section 4.
+    """Centrality (M,) of each of M models: the mean over the others of (B_ij + B_ji) / 2. Lin et al. (2020).
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina._words import hint
-from karenina.numerics.boosting import Binned, boost
+from karenina.numerics.boosting import Binned, Sorted, boost
 from karenina.numerics.checks import positive_integer
 from karenina.numerics.logistic import FOLDS, PENALTIES, cross_validated
 from karenina.tasks._inputs import Array, rows
@@ -149,16 +149,20 @@ def _ridge_values(x: Array, y: Array, test: Array, rng: np.random.Generator) -> 
     return guess
 
 
-def boosted_labels(x: Array, y: NDArray[Any], test: Array, rng: np.random.Generator) -> NDArray[Any]:
+def boosted_labels(
+    x: Array, y: NDArray[Any], test: Array, rng: np.random.Generator, among: type[Binned | Sorted] = Binned
+) -> NDArray[Any]:
     """Train boosted trees on labels y and predict the rows of test; labels not seen are never predicted."""
     seen, labels = np.unique(y, return_inverse=True)
     if len(seen) == 1:
         return np.full(len(test), seen[0])
-    return seen[boost(Binned.of(x), labels, len(seen), rng).predict(test)]
+    return seen[boost(among.of(x), labels, len(seen), rng).predict(test)]
 
 
-def _boosted_values(x: Array, y: Array, test: Array, rng: np.random.Generator) -> Array:
-    return boost(Binned.of(x), y, 0, rng).predict(test)
+def boosted_values(
+    x: Array, y: Array, test: Array, rng: np.random.Generator, among: type[Binned | Sorted] = Binned
+) -> Array:
+    return boost(among.of(x), y, 0, rng).predict(test)
 
 
 Predictor = Callable[[Array, NDArray[Any], Array, np.random.Generator], NDArray[Any]]
@@ -166,5 +170,5 @@ Predictor = Callable[[Array, NDArray[Any], Array, np.random.Generator], NDArray[
 # For categorical, and for continuous factors.
 MODELS: dict[str, tuple[Predictor, Predictor]] = {
     "logistic": (_logistic_labels, _ridge_values),
-    "boosted": (boosted_labels, _boosted_values),
+    "boosted": (boosted_labels, boosted_values),
 }

@@ -1,4 +1,4 @@
-"""Raven-like matrices of factor values, to be solved from codes (van Steenkiste et al. 2019, section 3)."""
+"""Raven-like matrices of factor values, to be solved from codes (van Steenkiste et al. 2019, as released)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ Ints = NDArray[np.int64]
 ROWS = COLUMNS = 3
 ANSWERS = 6
 # Values of each factor that matrices use (van Steenkiste et al. 2019, as released), so that neighbours can be told
-# apart. dSprites there has a colour of one value; our order is shape, scale, orientation, x, y.
-MOST_VALUES: Mapping[str, tuple[int, ...]] = {"dsprites": (3, 6, 3, 4, 4), "shapes3d": (10, 10, 10, 4, 4, 4)}
+# apart. Their dSprites have two colours besides and no orientation, which differs from image to image; ours is 0.
+MOST_VALUES: Mapping[str, tuple[int, ...]] = {"dsprites": (3, 3, 1, 4, 4), "shapes3d": (10, 10, 10, 4, 4, 4)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,8 @@ def reasoning_matrices(
 
     In each matrix one, two or three factors, drawn at random, are constant along each row. Every other factor is drawn
     at random, such that its first two rows are neither all constant nor all of different values. A wrong answer is the
-    last panel of another matrix of as many relations that breaks a relation of this one, and no two answers are equal.
+    last panel of another matrix of as many relations that breaks a relation of this one, and no two answers are equal;
+    in the release two wrong ones may be.
 
     Parameters
     ----------
@@ -96,6 +97,14 @@ def reasoning_matrices(
     if not len(wanted) or wanted.max() > len(free):
         raise ValueError(
             f"relations {list(relations)} need as many factors of {COLUMNS} values or more, and there are {len(free)}"
+        )
+    # The fewest panels that break a relation: with few relations, of factors with few values.
+    panels_in_all = int(np.prod(used[free]))
+    breaking = panels_in_all - panels_in_all // int(np.prod(np.sort(used[free])[: wanted.min()]))
+    if breaking < ANSWERS - 1:
+        raise ValueError(
+            f"{ANSWERS - 1} different wrong answers are needed, and factors of "
+            f"{used[free].tolist()} values have {breaking}"
         )
     rng = np.random.default_rng(seed)
     context, answers = [], []

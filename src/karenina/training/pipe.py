@@ -20,7 +20,8 @@ def discriminator_accuracy(
     """Accuracy, on the half that is held out, of a network that tells two kinds of pictures (n, c, h, w) apart.
 
     Convolutions 4 x 4 with stride 2 down to a side of 4 or less, batch normalisation, Adam, a fixed number of steps, as
-    Estermann and Wattenhofer (2023) released it, with fewer and larger steps.
+    Estermann and Wattenhofer (2023) released it, with fewer and larger steps: theirs has another layer of 512 units,
+    a rate of 1e-4, and is measured after 50,000 pictures in batches of 32.
 
     >>> rng = np.random.default_rng(0)
     >>> dark, bright = (rng.random((80, 1, 8, 8), dtype=np.float32) * half for half in (0.4, 1.0))

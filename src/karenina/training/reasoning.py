@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from karenina.models.wren import WReN
 
-BATCH = 32  # van Steenkiste et al. (2019), appendix
+BATCH = 32  # van Steenkiste et al. (2019), as released
 
 
 @dataclass(frozen=True)
