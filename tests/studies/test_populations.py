@@ -93,7 +93,7 @@ def test_killed_with_all_its_workers_it_ends_with_the_same_bytes(tmp_path, in_th
     command = [sys.executable, "-m", "karenina", "study", "run", str(tmp_path / "study.toml"), "--out", str(parts)]
     process = subprocess.Popen([*command, "--workers", "2"], start_new_session=True, stdout=subprocess.DEVNULL)
     waited = time.monotonic()
-    while not list(parts.glob("populations/*.safetensors")) and time.monotonic() - waited < 60:
+    while not list(parts.glob("populations/*.safetensors")) and time.monotonic() - waited < 300:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
