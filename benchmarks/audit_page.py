@@ -1,10 +1,12 @@
 """Write the results in docs/audit.md, rules and tables and pictures, from the folder of an audit.
 
-karenina audit --full --protocol ours --protocol quantile --protocol locatello --protocol carbonneau --out FOLDER
+karenina audit --protocol ours --protocol quantile --protocol locatello --protocol carbonneau --out FOLDER
+karenina audit dci_forest dci_boosted --protocol ours --seeds 3 --out TREES           # and likewise: hours of a core
 karenina audit infomec dci_es mcc mcc_rank r2_affine --protocol ours --out FOLDER2    # metrics that came later
 python benchmarks/audit_page.py FOLDER FOLDER2
 
-Folders must have the same seeds and rows. Pictures are those of the metrics of all folders.
+Folders must have the same rows; metrics that take long may have fewer seeds, which the page says. Pictures are those
+of the metrics of all folders.
 """
 
 import argparse
@@ -31,7 +33,7 @@ def results(audit: Audit, pictures: list[str]) -> str:
     """The rules, a table of characteristics per protocol, Table 1 and the pictures."""
     about = audit.about
     parts = [
-        f"{about['seeds']} seeds, {about['rows']:,} rows ({about['tree_rows']:,} for metrics that grow trees). "
+        f"{audit.seeds_text}, {about['rows']:,} rows ({about['tree_rows']:,} for metrics that grow trees). "
         "A cell has the tick and the number behind it.",
         rules_text(),
     ]

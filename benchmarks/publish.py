@@ -7,7 +7,6 @@ Every number of the pages is computed here from the published tables; tests/test
 """
 
 import argparse
-import json
 import re
 import shutil
 import tempfile
@@ -36,9 +35,8 @@ RANKED = ("orthogonality", "support", "centrality")
 EXTRA = ("partners", "dynamics")
 CLAIMS = """# Ten claims of the five papers, tried here
 
-{models:,} models, {hours:.1f} worker-hours: {sets}. Six methods, six strengths, ten seeds, small images and a small
-network (`karenina study run locatello2019 --scale laptop`): this is not the papers' scale, and a verdict is about these
-models. In brackets 95 % intervals from leaving out one seed at a time; a claim *agrees* if the whole interval is on the
+{models:,} models ({methods}; {sets}): six strengths, ten seeds, small images and a small network, as in
+`karenina study run locatello2019 --scale laptop`. This is not the papers' scale, and a verdict is about these models. In brackets 95 % intervals from leaving out one seed at a time; a claim *agrees* if the whole interval is on the
 side that it says, *disagrees* if the whole is on the other, and otherwise these models *cannot tell*.
 `benchmarks/claims.py` has each number and its bound.
 
@@ -86,9 +84,6 @@ def add(paths: list[Path]) -> None:
             publish(part, status.plan.evaluation, TABLES / f"{str(data).replace(':', '+', 1)}.parquet")
             for extra in EXTRA:
                 _add_extra(path / f"{extra}.parquet", str(data), part)
-        timings = pq.read_table(path / "timings.parquet").to_pandas()
-        seconds = timings[timings["what"].isin(["train", "score"])].groupby("what")["seconds"].sum()
-        _remember(path, {"models": len(status.done), **seconds.round().to_dict()}, list(frame["data"].unique()))
 
 
 def _add_extra(file: Path, data: str, frame: pd.DataFrame) -> None:
@@ -109,13 +104,6 @@ def _add_extra(file: Path, data: str, frame: pd.DataFrame) -> None:
     write_parquet(out, pa.Table.from_pandas(table, schema=SCHEMAS[file.stem], preserve_index=False))
 
 
-def _remember(path: Path, about: dict[str, float], datas: list[str]) -> None:
-    file = RESULTS / "tables" / "costs.json"
-    known = json.loads(file.read_text()) if file.exists() else {}
-    known |= dict.fromkeys(datas, about)
-    file.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
-
-
 def pages(out: Path = RESULTS, draw: bool = True) -> None:
     """Write everything that the published tables give. draw: also the figures; else those that are there are shown."""
     tables = RESULTS / "tables"
@@ -131,25 +119,24 @@ def pages(out: Path = RESULTS, draw: bool = True) -> None:
     }
     dynamics = tables / "dynamics.parquet"
     traced = pq.read_table(dynamics).to_pandas() if dynamics.exists() else None
-    (out / "claims.md").write_text(claims_page(claims(study.frame, traced, others), tables), encoding="utf-8")
+    (out / "claims.md").write_text(claims_page(claims(study.frame, traced, others), study.frame), encoding="utf-8")
     (out / "selectors.md").write_text(selectors_page(study.frame), encoding="utf-8")
     for paper, figures in FIGURES.items():
         (out / f"{paper}.md").write_text(paper_page(paper, study, figures, draw), encoding="utf-8")
 
 
-def claims_page(found: list[Claim], tables: Path) -> str:
+def claims_page(found: list[Claim], frame: pd.DataFrame) -> str:
     """The front page: ten claims on one screen."""
-    costs = json.loads((tables / "costs.json").read_text())
-    models = sum(about["models"] for about in costs.values())
-    hours = sum(about.get("train", 0) + about.get("score", 0) for about in costs.values()) / 3600
+    runs = frame.drop_duplicates("run")
     rows = []
     for claim in found:
         ours = "; ".join(f"{number.what} **{number}**" for number in claim.numbers) or claim.missing
         paper = "; ".join(f"{number.paper:g}" for number in claim.numbers if number.paper is not None) or "–"
         rows.append([claim.text, claim.source, paper, ours, f"**{claim.verdict}**"])
-    sets = ", ".join(f"{name(data)} ({about['models']} models)" for data, about in costs.items())
+    sets = ", ".join(f"{count} on {name(data)}" for data, count in runs["data"].value_counts(sort=False).items())
+    methods = ", ".join(name(method) for method in runs["method"].unique())
     table = markdown(["claim", "where", "paper", "ours", "verdict"], rows)
-    return CLAIMS.format(models=models, hours=hours, sets=sets, table=table)
+    return CLAIMS.format(models=len(runs), sets=sets, methods=methods, table=table)
 
 
 def selectors_page(frame: pd.DataFrame) -> str:

@@ -279,9 +279,29 @@ def test_audits_of_other_metrics_and_experiments_are_joined(tmp_path):
     assert noise["mean"].tolist() == old.curve("ours", "mig", "compactness", "noise")["mean"].tolist()
     assert set(characteristics(both)) == set(both.keys)
     assert str(characteristics(read(tmp_path / "old"))[both.keys[0]]["one outlier"]) == "–"
-    run(["mcc"], out=tmp_path / "other", experiments=["noise"], protocols=["ours"], seeds=1, rows=400)
-    with pytest.raises(ValueError, match="other seeds than"):
-        read(tmp_path / "old", tmp_path / "other")
+
+
+def test_metrics_that_join_may_have_fewer_seeds_and_it_is_said(tmp_path):
+    only = {"protocols": ["ours"], "experiments": ["noise", "samples"]}
+    run(["mig"], out=tmp_path / "old", seeds=2, rows=400, **only)
+    one = run(["mcc"], out=tmp_path / "one", seeds=1, rows=400, **only)
+    both = read(tmp_path / "old", tmp_path / "one")
+    assert both.seeds_text == "2 seeds (1 for ours/mcc)"
+    for key in both.keys:
+        assert both.curve(*key, "noise")["mean"].notna().all()
+    alone, key = characteristics(one), one.keys[0]
+    assert str(characteristics(both)[key]["data efficient"]) == str(alone[key]["data efficient"]) != "–"
+
+
+def test_audits_of_other_rows_or_of_one_metric_with_other_seeds_do_not_join(tmp_path):
+    only = {"protocols": ["ours"], "experiments": ["noise"]}
+    run(["mig"], out=tmp_path / "old", seeds=2, rows=400, **only)
+    run(["mcc"], out=tmp_path / "rows", seeds=2, rows=300, **only)
+    run(["mig"], out=tmp_path / "again", seeds=1, rows=400, **only)
+    with pytest.raises(ValueError, match="other rows than"):
+        read(tmp_path / "old", tmp_path / "rows")
+    with pytest.raises(ValueError, match="other seeds of ours/mig than"):
+        read(tmp_path / "old", tmp_path / "again")
 
 
 def test_metrics_on_request_are_audited_when_named():

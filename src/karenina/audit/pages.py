@@ -78,7 +78,7 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
         axis.legend(
             handles, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.32), frameon=False, ncols=1
         )
-    what = f"{audit.about['seeds']} seeds, {audit.about['rows']:,} rows"
+    what = f"{audit.seeds_text}, {audit.about['rows']:,} rows"
     figure.suptitle(
         f"Protocol: {protocol} ({what}). Grey: the right answer (when codes mix, DCI's formula).", fontsize=10
     )
@@ -126,7 +126,7 @@ def markdown(audit: Audit, pictures: Sequence[str] = ()) -> str:
     about = audit.about
     parts = [
         "# Audit",
-        f"{about['seeds']} seeds, {about['rows']:,} rows ({about['tree_rows']:,} for metrics that grow trees). "
+        f"{audit.seeds_text}, {about['rows']:,} rows ({about['tree_rows']:,} for metrics that grow trees). "
         "Means over seeds.",
     ]
     if "redundancy" in set(audit.frame.experiment):

@@ -67,9 +67,24 @@ class Audit:
     @cached_property
     def _summary(self) -> dict[tuple[Any, ...], tuple[float, float]]:
         scores = self.frame.groupby(["protocol", "metric", "property", "experiment", "value"], sort=False).score
-        complete = (scores.size() == self.about["seeds"]) & (scores.count() == scores.size())
+        wanted = [self.seeds_of(protocol, metric) for protocol, metric, *_ in scores.size().index]
+        complete = (scores.size() == wanted) & (scores.count() == scores.size())
         table = pd.DataFrame({"mean": scores.mean(), "std": scores.std()}).where(complete)
         return {key: (mean, std) for key, mean, std in table.itertuples(name=None)}
+
+    def seeds_of(self, protocol: str, metric: str) -> int:
+        """How often a metric was measured: audits of other metrics that joined may have had other seeds."""
+        return int(self.about.get("seeds_of", {}).get(f"{protocol}/{metric}", self.about["seeds"]))
+
+    @property
+    def seeds_text(self) -> str:
+        """ "10 seeds (3 for ours/dci_forest)"."""
+        other: dict[int, list[str]] = {}
+        for name in self.about["bins"]:
+            other.setdefault(self.seeds_of(*name.split("/", 1)), []).append(name)
+        other.pop(self.about["seeds"], None)
+        apart = "; ".join(f"{seeds} for {', '.join(names)}" for seeds, names in other.items())
+        return f"{self.about['seeds']} seeds" + (f" ({apart})" if apart else "")
 
     @property
     def keys(self) -> list[ScoreKey]:
@@ -187,12 +202,16 @@ def run(
 def read(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Audit:
     """An audit that `run` left in a directory, also an unfinished one.
 
-    With `more`, those of other metrics or experiments join it, which must have the same seeds and rows: metrics that
-    came later are measured alone, into a folder of their own. What two folders both have is taken from the first.
+    With `more`, those of other metrics or experiments join it, which must have the same rows: metrics that came later,
+    or that take long and are measured with fewer seeds, have a folder of their own. What two folders both have is taken
+    from the first.
     """
     first, *others = (_read(one) for one in (path, *more))
     for where, other in zip(more, others):
-        different = [key for key in ("seeds", "rows", "tree_rows") if other.about[key] != first.about[key]]
+        different = [key for key in ("rows", "tree_rows") if other.about[key] != first.about[key]]
+        again = set(first.about["bins"]) & set(other.about["bins"])
+        if any(first.seeds_of(*name.split("/", 1)) != other.about["seeds"] for name in again):
+            different.append(f"seeds of {', '.join(sorted(again))}")
         if different:
             raise ValueError(f"{where} holds an audit of other {', '.join(different)} than {path}: they do not join")
         first = _joined(first, other)
@@ -212,6 +231,10 @@ def _read(path: str | os.PathLike[str]) -> Audit:
     return _collect(jobs, done, about["experiments"], about)
 
 
+def _seeds(audit: Audit) -> dict[str, int]:
+    return {name: audit.seeds_of(*name.split("/", 1)) for name in audit.about["bins"]}
+
+
 def _joined(first: Audit, second: Audit) -> Audit:
     names = ["protocol", "metric", "experiment"]
     there = set(first.frame[names].drop_duplicates().itertuples(index=False, name=None))
@@ -222,6 +245,7 @@ def _joined(first: Audit, second: Audit) -> Audit:
         "experiments": [name for name in EXPERIMENTS if name in both],
         "bins": {**first.about["bins"], **second.about["bins"]},
         "metrics": [*first.about["metrics"], *second.about["metrics"]],
+        "seeds_of": {**dict.fromkeys(second.about["bins"], second.about["seeds"]), **_seeds(first)},
     }
     frame = pd.concat([first.frame, second.frame[new]])
     # All experiments of a metric stand together, as in one audit.
