@@ -341,7 +341,7 @@ Z = np.random.default_rng(0).normal(size=(50, 3))
         (bad(groups=["a", "b", "c"]), "no group has two"),
         (bad(similarity="pearson"), "similarity must be"),
         (bad(preset="x"), "preset must be"),
-        (bad(partners=0), "partners must be at least 1"),
+        (bad(partners=0), "partners must be an integer of at least 1"),
         (bad(n=51), "n must be from 10 to the 50 rows"),
         (bad(kl_threshold=float("nan")), "kl_threshold"),
         (bad(workers=0), "workers"),
