@@ -86,9 +86,9 @@ def accuracy(repeats: int, steps: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=10, help="of the accuracy")
+    parser.add_argument("--repeats", type=int, default=6, help="of the accuracy")
     parser.add_argument("--times", type=int, default=1, help="that the cost is measured; the least counts")
-    parser.add_argument("--steps", type=int, default=3000, help="of the two models")
+    parser.add_argument("--steps", type=int, default=1500, help="of the two models")
     given = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     accuracy(given.repeats, given.steps)
