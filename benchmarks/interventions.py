@@ -24,7 +24,7 @@ from karenina.evaluation.data import inputs
 from karenina.evaluation.interventions import sampler_of
 from karenina.metrics import z_diff, z_max_variance, z_min_variance
 
-METRICS = {"z_diff": z_diff, "z_min_variance": z_min_variance, "z_max_variance": z_max_variance}
+METRICS: dict[str, Any] = {"z_diff": z_diff, "z_min_variance": z_min_variance, "z_max_variance": z_max_variance}
 REFERENCES = 3  # seeds of the reference
 BOUND = 2.0  # of the ratio of costs
 
@@ -66,10 +66,8 @@ def accuracy(repeats: int, steps: int) -> None:
             images, factors = inputs(data, seed=seed)
             codes, blocks = run.encode(images)[0], sampler_of(run, data, seed=seed)
             for name, metric in METRICS.items():
-                found = [float(metric(codes, factors, sampler=sampler, seed=seed)) for sampler in (blocks, None)]
-                if seed < REFERENCES:
-                    found.append(float(metric(codes, factors, sampler=whole, seed=seed)))
-                scores[name].append(found)
+                ways = (blocks, None, whole) if seed < REFERENCES else (blocks, None)
+                scores[name].append([float(metric(codes, factors, sampler=way, seed=seed)) for way in ways])
         for name, found in scores.items():
             reference = np.mean([values[2] for values in found[:REFERENCES]])
             off = np.array([values[:2] for values in found]) - reference
@@ -80,15 +78,15 @@ def accuracy(repeats: int, steps: int) -> None:
             ]
             print(f"| beta = {beta} | {name} | {reference:.3f} | {' | '.join(cells)} |", flush=True)
     print("\n| metric | error of blocks | of rows |\n|---|---|---|")
-    for name, found in squares.items():
-        print(f"| {name} | {' | '.join(f'{value:.3f}' for value in np.sqrt(np.mean(found, axis=0)))} |")
+    for name, each in squares.items():
+        print(f"| {name} | {' | '.join(f'{value:.3f}' for value in np.sqrt(np.mean(each, axis=0)))} |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=10, help="of the accuracy")
+    parser.add_argument("--repeats", type=int, default=6, help="of the accuracy")
     parser.add_argument("--times", type=int, default=1, help="that the cost is measured; the least counts")
-    parser.add_argument("--steps", type=int, default=3000, help="of the two models")
+    parser.add_argument("--steps", type=int, default=1500, help="of the two models")
     given = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     accuracy(given.repeats, given.steps)

@@ -236,6 +236,8 @@ def figure_4(study: Study) -> Figure:
         left.plot(np.arange(len(line)), line["median"], marker=".", color=colour(i), label=name(method))
     left.set_title(f"{score} on {name(data)}", fontsize=8)
     left.set_xlabel("strength, from least to greatest", fontsize=7)
+    left.set_xticks(range(int(medians.groupby("method")["strength"].nunique().max())))
+    left.tick_params(labelsize=6)
     left.legend(fontsize=6)
     free = _unsupervised(frame[frame["data"] == _one_of(frame["data"], "shapes3d")])
     _heat(centre, free, "unsupervised", "score")
@@ -255,13 +257,15 @@ def figure_4(study: Study) -> Figure:
 def _heat(axis: Axes, frame: pd.DataFrame, rows: str, columns: str) -> None:
     """Correlations in hundredths, in one panel."""
     down, across = unique(frame[rows]), unique(frame[columns])
+    across = down if set(down) == set(across) else across
     matrix = np.full((len(down), len(across)), np.nan)
     i, j = (pd.Categorical(frame[key], names).codes for key, names in ((rows, down), (columns, across)))
     matrix[i, j] = frame["correlation"]
     axis.imshow(matrix, vmin=-1, vmax=1, cmap="RdBu", aspect="auto")
     for (y, x), value in np.ndenumerate(matrix):
         if not np.isnan(value):
-            axis.text(x, y, f"{100 * value:.0f}", ha="center", va="center", fontsize=7)
+            shade = "white" if abs(value) > 0.6 else "black"
+            axis.text(x, y, f"{100 * value:.0f}", ha="center", va="center", fontsize=7, color=shade)
     axis.set_xticks(range(len(across)), [name(key) for key in across], rotation=60, ha="right", fontsize=6)
     axis.set_yticks(range(len(down)), [name(key) for key in down], fontsize=6)
 
@@ -280,6 +284,7 @@ def figure_15(study: Study) -> Figure:
                 one = one.sort_values("strength")
                 shade = colour(methods.index(method))
                 axis.plot(np.arange(len(one)), one["median"], marker=".", color=shade, label=name(method))
+            axis.set_xticks(range(int(part.groupby("method")["strength"].nunique().max()) if len(part) else 0))
             axis.tick_params(labelsize=6)
         line[0].set_ylabel(name(data), fontsize=7)
     for axis, score in zip(axes[0], names):

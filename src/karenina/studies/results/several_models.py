@@ -8,6 +8,7 @@ dynamics.parquet  data, setting, seeds, draw, runs, value: the dynamics score fr
 
 import json
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -104,7 +105,7 @@ def _udr(
     codes, kl = zip(*(read(model.run) for model in models))
     options = {name: getattr(selection, name) for name in ("partners", "spearman_rows", "kl_threshold")}
     for version in selection.udr:
-        chosen, groups, rule, given = np.arange(len(models)), settings, version, options
+        chosen, groups, rule, given = list(range(len(models))), settings, version, options
         if selection.a2a_seeds and version.endswith("a2a"):
             chosen = _first_of_each(settings, selection.a2a_seeds)
             groups = [models[i].method for i in chosen]
@@ -129,15 +130,19 @@ def _udr(
         partners["value"] += ranking.values.tolist()
 
 
-def _first_of_each(settings: Sequence[str], most: int) -> NDArray[np.int64]:
+def _first_of_each(settings: Sequence[str], most: int) -> list[int]:
     """The first so many models of each setting.
 
-    >>> _first_of_each(["a", "b", "a", "a"], 2).tolist()
+    >>> _first_of_each(["a", "b", "a", "a"], 2)
     [0, 1, 2]
     """
-    from pandas import Series
-
-    return np.flatnonzero(Series(settings).groupby(list(settings)).cumcount() < most)
+    seen: Counter[str] = Counter()
+    chosen = []
+    for i, setting in enumerate(settings):
+        seen[setting] += 1
+        if seen[setting] <= most:
+            chosen.append(i)
+    return chosen
 
 
 def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], rows: Columns, found: Columns) -> None:
