@@ -62,4 +62,4 @@ def frames(page: Path) -> list[Image.Image]:
 if __name__ == "__main__":
     first, *rest = (frame.quantize(96) for frame in frames(Path(sys.argv[1])))
     first.save(sys.argv[2], save_all=True, append_images=rest, duration=110, loop=0, optimize=True)
-    print(f"{sys.argv[2]}: {1 + len(rest)} frames, {first.width} x {first.height}, {Path(sys.argv[2]).stat().st_size:,} bytes")
+    print(f"{1 + len(rest)} frames of {first.width} x {first.height}, {Path(sys.argv[2]).stat().st_size:,} bytes")

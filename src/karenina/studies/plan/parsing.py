@@ -283,9 +283,9 @@ def _check_names(source: Source, plan: Plan) -> None:
     from karenina.evaluation.more import MORE, has_gap
     from karenina.metrics import registry
     from karenina.models.initialisation import INITS
-    from karenina.training.config import PRECISIONS
     from karenina.models.networks import NETWORKS
     from karenina.models.objectives import DECODERS
+    from karenina.training.config import PRECISIONS
     from karenina.training.methods import SUPERVISION, defaults, names
 
     for entry in plan.data:
