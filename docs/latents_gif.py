@@ -19,6 +19,7 @@ from selenium.webdriver.chrome.service import Service
 WIDTH = 620
 FRAMES = 14  # of one slider, there and back
 MOST_SLIDERS = 4
+EDGE = 10
 MOVE = """
 const inputs = [...document.querySelectorAll("#model .slider:not(.off) input")];
 inputs[arguments[0]].value = arguments[1];
@@ -44,7 +45,7 @@ def frames(page: Path) -> list[Image.Image]:
             'return [...document.querySelectorAll("#model .slider:not(.off) input")].map((i) => [+i.value, +i.max])'
         )
         x, y, width, height = driver.execute_script(PLACE)
-        clip = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
+        clip = {"x": x - EDGE, "y": y - EDGE, "width": width + 2 * EDGE, "height": height + 2 * EDGE, "scale": 1}
         found = []
         for place, (value, reach) in enumerate(sliders[:MOST_SLIDERS]):
             start = math.asin(max(-1.0, min(1.0, value / reach)))
