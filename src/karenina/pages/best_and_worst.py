@@ -190,8 +190,8 @@ def _hintons(contents: Contents, names: list[str], inputs: Inputs) -> tuple[Char
         texts.append(f"{contents.about.loc[name, 'label']}: {', '.join(f'{value:.2f}' for value in parts)}")
     text = f"Disentanglement, completeness and informativeness of the active latents. {'; '.join(texts)}."
     note = (
-        "The area of a square is a latent's share of the importance for a factor. Shares add up to 1 also where a factor "
-        "is hardly predicted: how well it is, at most 1, is beside its name. Grey: inactive."
+        "The area of a square is a latent's share of the importance for a factor. Shares add up to 1 also where a "
+        "factor is hardly predicted: how well it is, at most 1, is beside its name. Grey: inactive."
     )
     return Chart("heat", tuple(panels), "importance", note), text
 

@@ -36,8 +36,8 @@ def chance(latents: int, partners: int = 1, models: int = 1) -> float:
     """What the highest UDR of so many models stays below in 95 % of cases when all of them share so many latents, each
     up to a random rotation of its own. partners: with how many each is compared.
 
-    The UDR of two such models (Duan et al. 2020, equation 2) is drawn. The median of P draws lies below their q-quantile
-    with the probability I_q((P + 1) / 2, (P + 1) / 2), and the highest of M medians with its M-th power.
+    The UDR of two such models (Duan et al. 2020, equation 2) is drawn. The median of P draws lies below their
+    q-quantile with the probability I_q((P + 1) / 2, (P + 1) / 2), and the highest of M medians with its M-th power.
 
     >>> chance(1)
     1.0

@@ -64,7 +64,7 @@ class Point:
 
     def _identity(self) -> dict[str, Any]:
         values = {f.name: canonical(getattr(self, f.name)) for f in fields(self) if f.compare}
-        for name, before in (("init", "torch"), ("precision", "float32")):  # as all models were before there was a choice
+        for name, before in (("init", "torch"), ("precision", "float32")):  # as before there was a choice
             if values[name] == before:
                 del values[name]
         return {**values, "parameters": {name: canonical(value) for name, value in self.parameters}}
