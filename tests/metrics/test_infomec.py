@@ -7,7 +7,8 @@ import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import digamma
+from scipy.optimize import minimize
+from scipy.special import digamma, logsumexp
 from sklearn.feature_selection import mutual_info_classif
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss, mutual_info_score
@@ -88,6 +89,27 @@ def test_loss_is_exact_for_a_table_of_labels():
     label = np.concatenate([np.arange(300) % 3 == 0, np.arange(300) % 3 > 0]).astype(int)
     expected = -(np.log(2 / 3) * 2 / 3 + np.log(1 / 3) / 3)
     assert mean_log_loss(Rows(code[:, None]), label, 2) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("far", [1.0, 200.0])
+def test_loss_is_that_of_double_precision_however_large_the_scores(far):
+    """Overlapping classes, and the same inputs 200 times as large, whose scores pass what exponentials can hold."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=700)
+    x = far * (np.eye(3)[y] + 0.5 * rng.normal(size=(700, 3)))
+    ones = np.column_stack([x, np.ones(700)])
+    weight = (700 / 3 / np.bincount(y))[y]
+
+    def objective(flat):
+        scores = ones @ flat.reshape(3, 4).T
+        p = np.exp(scores - logsumexp(scores, axis=1)[:, None])
+        loss = logsumexp(scores, axis=1) - scores[np.arange(700), y]
+        return (weight * loss).mean(), (((p - np.eye(3)[y]) * weight[:, None]).T @ ones / 700).ravel()
+
+    found = minimize(objective, np.zeros(12), jac=True, method="L-BFGS-B", options={"maxiter": 500, "gtol": 1e-7})
+    scores = ones @ found.x.reshape(3, 4).T
+    best = (logsumexp(scores, axis=1) - scores[np.arange(700), y]).mean()
+    assert mean_log_loss(Rows(x), y, 3) == pytest.approx(best, abs=0.002)
 
 
 @pytest.mark.parametrize("quantised", [False, True])

@@ -10,7 +10,7 @@ from karenina.numerics.arrays import Floats, Ints
 STEPS = 100
 TOLERANCE = 1e-4
 ROWS = 1024  # at a time, so that the scores stay in the cache
-NO_OVERFLOW = 60.0  # exponentials of scores within this are numbers of single precision
+NO_OVERFLOW = 60.0  # exponentials of numbers within this are numbers of single precision
 
 
 class Rows:
@@ -56,10 +56,15 @@ def mean_log_loss(rows: Rows, y: Ints, classes: int) -> float:
         wanted += onehot @ x.T
     scores, weighted = np.empty((classes, ROWS), np.float32), np.empty((p, ROWS), np.float32)
 
+    # Largest scores of the rows, 0 at first, and the weights that had them: while no score can have moved far, they do.
+    tops, then = np.zeros(own.shape, np.float32), np.zeros((classes, p))
+
     def sums(flat: Floats, weights: NDArray[np.float32], gradient: Floats) -> float:
         w = flat.reshape(classes, p)
-        shift = rows.longest * float(np.sqrt((w**2).sum(axis=1).max())) > NO_OVERFLOW
-        return loss_and_gradient(w.astype(np.float32), rows.x, own, weights, shift, scores, weighted, gradient)
+        shift = rows.longest * float(np.sqrt(((w - then) ** 2).sum(axis=1).max())) > NO_OVERFLOW
+        if shift:
+            then[:] = w
+        return loss_and_gradient(w.astype(np.float32), rows.x, own, weights, shift, tops, scores, weighted, gradient)
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         gradient = -wanted

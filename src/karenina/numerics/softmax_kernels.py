@@ -15,7 +15,7 @@ BLOCK = 256  # rows whose scores stay in the nearest cache
 def _exponentials(scores: Singles, top: Singles, total: Singles, shift: bool) -> None:
     """exp(scores - top) in place, (K, n), and its sums over classes, `total` (n,).
 
-    `top` (n,) is written: the largest score of each row, or 0 without `shift`, for scores that cannot overflow. Every
+    `top` (n,) is written with `shift`: the largest score of each row. Without, it is near enough for no overflow. Every
     inner loop runs over the rows of a block without a call, so that it becomes vector instructions; hence an
     exponential of our own: 2^t = 2^i 2^f with a polynomial for 2^f, |f| <= 1/2, whose relative error is 2e-7.
     """
@@ -25,7 +25,6 @@ def _exponentials(scores: Singles, top: Singles, total: Singles, shift: bool) ->
     for begin in range(0, n, BLOCK):
         high, sums = top[begin : begin + BLOCK], total[begin : begin + BLOCK]
         for b in range(BLOCK):
-            high[b] = 0.0
             sums[b] = 0.0
         if shift:
             for k in range(classes):
@@ -54,18 +53,27 @@ def _exponentials(scores: Singles, top: Singles, total: Singles, shift: bool) ->
 
 @njit(cache=True, fastmath=True)
 def loss_and_gradient(
-    w: Singles, x: Singles, y: Ints, weights: Singles, shift: bool, scores: Singles, weighted: Singles, gradient: Floats
+    w: Singles,
+    x: Singles,
+    y: Ints,
+    weights: Singles,
+    shift: bool,
+    tops: Singles,
+    scores: Singles,
+    weighted: Singles,
+    gradient: Floats,
 ) -> float:
     """sum_i weight_i (-log p_i of the own class); sum_i weight_i p_i x_i is added to `gradient` (K, p).
 
     w (K, p). x (blocks, p, rows), y and weights (blocks, rows): rows of weight 0 fill up the last block, and a block
-    has a multiple of BLOCK rows. scores (K, rows) and weighted (p, rows) are scratch.
+    has a multiple of BLOCK rows. tops (blocks, rows): what is taken off the scores of a row before exponentials, their
+    largest with `shift`. scores (K, rows) and weighted (p, rows) are scratch.
     """
     rows = x.shape[2]
-    top, total = np.empty(rows, np.float32), np.empty(rows, np.float32)
+    total = np.empty(rows, np.float32)
     loss = 0.0
     for block in range(len(x)):
-        own, weight = y[block], weights[block]
+        own, weight, top = y[block], weights[block], tops[block]
         np.dot(w, x[block], scores)
         for b in range(rows):
             loss -= weight[b] * scores[own[b], b]
