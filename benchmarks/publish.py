@@ -36,9 +36,10 @@ EXTRA = ("partners", "dynamics")
 CLAIMS = """# Ten claims of the five papers, tried here
 
 {models:,} models ({methods}; {sets}): six strengths, ten seeds, small images and a small network, as in
-`karenina study run locatello2019 --scale laptop`. This is not the papers' scale, and a verdict is about these models. In brackets 95 % intervals from leaving out one seed at a time; a claim *agrees* if the whole interval is on the
-side that it says, *disagrees* if the whole is on the other, and otherwise these models *cannot tell*.
-`benchmarks/claims.py` has each number and its bound.
+`karenina study run locatello2019 --scale laptop`. This is not the papers' scale, and a verdict is about these models.
+In brackets: 95 % intervals from leaving out one seed at a time. A claim *agrees* if the whole interval is on the side
+that it says, *disagrees* if the whole is on the other, and otherwise these models *cannot tell*. `benchmarks/claims.py`
+has each number and its bound.
 
 {table}
 

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 import karenina
 from karenina.models.stacked import Stack, bernoulli
-from karenina.training import Beside, Method, TrainingDiverged, train
+from karenina.training import Beside, Method, TrainingDiverged, loop, train
 from karenina.training.config import make_config
 from karenina.training.feeds import Batches, Noise
+from karenina.training.loop import check_precision
 from karenina.training.many import expand, train_many, worth_stacking
 from karenina.training.methods import METHODS
 from karenina.training.stacked_learner import Member, PopulationLearner, grouped
@@ -448,8 +449,17 @@ def test_what_is_not_stacked_is_still_trained():
     assert [run.config.method for run in runs] == ["pca", "pca", "beta_vae", "beta_vae"]
 
 
+def needs_bf16():
+    try:
+        check_precision("bf16", torch.device("cpu"))
+    except ValueError as error:
+        pytest.skip(str(error))
+
+
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])
 def test_precision_is_part_of_a_run_and_left_as_it_was(precision):
+    if precision == "bf16":
+        needs_bf16()
     before = torch.get_float32_matmul_precision()
     run = train("blobs", "beta_vae", precision=precision, **SHORT)
     together = train_many("blobs", "beta_vae", seeds=2, precision=precision, **SHORT)[0]
@@ -462,11 +472,27 @@ def test_precision_is_part_of_a_run_and_left_as_it_was(precision):
     assert (run.encode(IMAGES)[0] == exact.encode(IMAGES)[0]).all() == (precision == "tf32")  # no such GPU here
 
 
-def test_bf16_convolutions_and_compiled_layers(monkeypatch):
+def test_bf16_convolutions():
+    needs_bf16()
     few = {"steps": 2, "batch": 4, "latents": 2}
     exact = train("dsprites", "beta_vae", **few)
     bf16 = train("dsprites", "beta_vae", precision="bf16", **few)
     assert bf16.history["loss"].iloc[-1] == pytest.approx(exact.history["loss"].iloc[-1], rel=0.02)
+
+
+def test_a_cpu_on_which_torch_dies_in_bf16_is_one_line(monkeypatch, tmp_path):
+    monkeypatch.setattr(loop, "_PROBE", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    loop._bf16_on_cpu.cache_clear()
+    try:
+        for call in (train, train_many):
+            with pytest.raises(ValueError, match="torch cannot compute in bf16 on this CPU"):
+                call("blobs", "beta_vae", precision="bf16", out=tmp_path / "run", **SHORT)
+        assert not (tmp_path / "run").exists()
+    finally:
+        loop._bf16_on_cpu.cache_clear()
+
+
+def test_compiled_layers(monkeypatch):
     compiled = []
     monkeypatch.setattr(torch, "compile", lambda function: compiled.append(function.__name__) or function)
     fused = train("blobs", "beta_vae", compile=True, **SHORT)

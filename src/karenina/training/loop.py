@@ -1,9 +1,12 @@
 """The training loop, for every method that takes steps."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -87,6 +90,26 @@ def fit(
         if watched is not None and state.step in moments:
             state.trace.append(activations(learner, watched))
         save()
+
+
+_PROBE = """import torch
+with torch.autocast("cpu", torch.bfloat16):
+    torch.nn.Conv2d(1, 4, 4)(torch.ones(2, 1, 16, 16)) + torch.nn.Linear(64, 4)(torch.ones(64, 64)).sum()"""
+
+
+@cache
+def _bf16_on_cpu() -> bool:
+    """Tried in another process: on virtual machines that hide part of their CPU, torch dies of it (SIGILL)."""
+    return subprocess.run([sys.executable, "-P", "-c", _PROBE], capture_output=True).returncode == 0
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """A ValueError if this device cannot compute in this precision."""
+    if precision == "bf16" and device.type == "cpu" and not _bf16_on_cpu():
+        raise ValueError(
+            "torch cannot compute in bf16 on this CPU; with the environment variable "
+            "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 it may, or take float32"
+        )
 
 
 @contextmanager

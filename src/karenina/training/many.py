@@ -22,7 +22,7 @@ from karenina.models import fast
 from karenina.models.objectives import Objective
 from karenina.training.checkpoint import BadFile, read_tensors
 from karenina.training.config import SETTINGS, Config, integer, make_config, number, shown
-from karenina.training.loop import Progress, TrainingDiverged
+from karenina.training.loop import Progress, TrainingDiverged, check_precision
 from karenina.training.methods import Method, find, find_for
 from karenina.training.population import Options, Population, PopulationProgress, identity
 from karenina.training.run import Run, make_network, trained_shapes
@@ -101,6 +101,7 @@ def train_many(
         described = find_for(point.method, point.parameters)
         members.append(Member(make_config(data, point.method, point.parameters, point.settings), described))
         check_memory(members[-1].config, described)
+        check_precision(members[-1].config.precision, where)
     if out is not None and not os.fspath(out):
         raise ValueError("out is empty; expected a directory")
     folder = None if out is None else Path(out)

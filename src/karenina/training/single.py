@@ -26,7 +26,7 @@ from karenina.training.checkpoint import BadFile, load_checkpoint, save_checkpoi
 from karenina.training.config import Config, make_config, number
 from karenina.training.feeds import Labels, pairs_of
 from karenina.training.learners import Learner, VAELearner, make_learner, network_of
-from karenina.training.loop import Progress, State, TrainingDiverged, fit, to_tensor
+from karenina.training.loop import Progress, State, TrainingDiverged, check_precision, fit, to_tensor
 from karenina.training.methods import Method, find_for
 from karenina.training.run import (
     Run,
@@ -156,6 +156,7 @@ def train(
         raise ValueError(f"checkpoint_seconds must not be negative, got {checkpoint_seconds}")
     fast.keep_memory()
     where = pick_device(device)
+    check_precision(config.precision, where)
     check_memory(config, described)
     if out is None:
         return train_config(data, config, described, where, None, checkpoint_seconds, progress, compile)
