@@ -129,3 +129,13 @@ def test_modularity_that_points_the_other_way_is_told_apart():
     assert claims.agreement(six, modularity=False) == pytest.approx(1)
     assert claims.agreement(six, modularity=True) == pytest.approx(-1)
     assert claims.different_choices(six) == pytest.approx(5 / 15)
+
+
+def test_pages_are_what_the_tables_give(tmp_path):
+    import publish
+
+    publish.pages(tmp_path, draw=False)
+    made = sorted(tmp_path.glob("*.md"))
+    assert len(made) == 5
+    for page in made:
+        assert page.read_text() == (ROOT / "docs" / "results" / page.name).read_text(), page.name

@@ -52,6 +52,9 @@ table_6 = table_1  # the appendix prints it again
 def table_5(study: Study) -> PaperTable:
     found = variance_explained.compute(study.words_of(METRICS)).rename(columns={"explained": "value"})
     found = found.sort_values("predictor", kind="stable")
+    if study.frame["method"].nunique() < 2:
+        found = found[found["predictor"] != "method"]
+        study.note("without part (a): a second method under [methods] in study.toml, then `karenina study run`")
     note = "Fractions of the variance: predictor method is the paper's part (a), setting (method x strength) part (b)."
     return PaperTable(found, ("predictor", "data"), ("score",), note=note)
 

@@ -93,7 +93,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "methods": _TWO_METHODS,
             "evaluation": {**_MEASURED["locatello2019"], "rows": 300},
         },
-        # 720 models, whose scores are published (docs/results); tasks would take another 20 seconds for each of them.
+        # 720 models, whose scores are published as they come (docs/results); tasks take 20 seconds more for each.
         "laptop": {
             **_LAPTOP,
             "data": ["dsprites:side=16", "blobs"],

@@ -37,6 +37,10 @@ def baselines(data: str | None = None) -> "pd.DataFrame":
     DataFrame
         One row per run x metric x factor: run, data, method, parameters, parameter, strength, setting, seed, latents,
         network, steps, metric, family, property, factor, value, std.
+
+    >>> table = baselines("dsprites")
+    >>> bool(table.query("metric == 'mig' and factor == ''").value.between(0, 1).all())
+    True
     """
     import pandas as pd
 
@@ -67,6 +71,13 @@ def standing(table: "Table", data: str) -> "pd.DataFrame":
     DataFrame
         score, value, percentile (share of the published models below it, in percent; half of those equal), models,
         median, best. Only supervised scores that both have.
+
+    >>> import karenina
+    >>> rng = np.random.default_rng(0)
+    >>> factors = rng.integers(4, size=(1000, 2))
+    >>> perfect = karenina.score(factors, factors, metrics=["mig"])
+    >>> standing(perfect, "dsprites").percentile.tolist()
+    [100.0]
     """
     import pandas as pd
 
