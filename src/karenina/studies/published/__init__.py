@@ -1,7 +1,6 @@
 """Scores of models that were trained for docs/results, one table per data set: something to compare a score with."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +51,9 @@ def baselines(data: str | None = None) -> "pd.DataFrame":
 
 def scoring(data: str) -> Scoring:
     """How the published models of a data set were scored."""
-    given: Mapping[str, Any] = json.loads(pq.read_schema(_file(data)).metadata[_EVALUATION])
-    return Scoring(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+    stored = json.loads(pq.read_schema(_file(data)).metadata[_EVALUATION])
+    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
+    return Scoring(**given)
 
 
 def standing(table: "Table", data: str) -> "pd.DataFrame":
