@@ -109,7 +109,7 @@ def figure_4(study: Study) -> Figure:
 def _samples(study: Study, data: str) -> Figure:
     from karenina.training.pictures import mosaic
 
-    images = study.data(data).sample(32, np.random.default_rng(0))[0].astype(np.float32) / 255
+    images = study.data(data).sample(32, np.random.default_rng(0))[0].astype(np.float32) / np.float32(255)
     figure, axes = panel_grid(1, 1, 6, 3)
     show(axes[0, 0], mosaic(images.reshape(4, 8, *images.shape[1:])))
     axes[0, 0].set_title(name(data), fontsize=8)
