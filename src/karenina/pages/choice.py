@@ -108,8 +108,8 @@ def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:
     headline = f"Pick {pick.label}: UDR {pick.score:.2f}, {place}; {latents}."
     sure = _how_sure(contents, rows, values, order, pick)
     if pick.rank > 1:
-        first = contents.about.iloc[rows[order[0]]]
-        sure = f"{first['label']} is not worth picking: {reasons[str(first['run'])]}. {sure}"
+        top = contents.about.iloc[rows[order[0]]]
+        sure = f"{top['label']} is not worth picking: {reasons[str(top['run'])]}. {sure}"
     return Choice(data, len(rows), headline, str(best["run"]), picks, checks, sure, agree)
 
 
