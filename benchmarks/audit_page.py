@@ -10,12 +10,12 @@ of the metrics of all folders.
 """
 
 import argparse
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from pages import DOCS, write_part
+from PIL import Image
 
 from karenina.audit import Audit, read, write
 from karenina.audit.pages import characteristics_text, markdown_table, rules_text, table_1_text
@@ -55,6 +55,13 @@ def results(audit: Audit, pictures: list[str]) -> str:
     return "\n\n".join(parts)
 
 
+def _shrink(path: Path, out: Path, width: int = 1600) -> None:
+    """A picture of lines at the width of a page, in as many colours as it has lines and greys."""
+    picture = Image.open(path).convert("RGB")
+    picture = picture.resize((width, round(picture.height * width / picture.width)), Image.Resampling.LANCZOS)
+    picture.quantize(128, dither=Image.Dither.NONE).save(out, optimize=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="*", help="of audits: first the one with all experiments")
@@ -70,7 +77,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as drawn:
         pictures = [path.name for path in write(audit, drawn) if path.name in PICTURES]
         for name in pictures:
-            shutil.copy(Path(drawn) / name, options.page.parent / "pictures" / PICTURES[name][0])
+            _shrink(Path(drawn) / name, options.page.parent / "pictures" / PICTURES[name][0])
     write_part(str(options.page), Path(__file__).name, results(audit, pictures))
 
 

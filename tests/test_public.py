@@ -13,6 +13,7 @@ import karenina
 PUBLIC = [
     "DisentanglingVAE",
     "Method",
+    "baselines",
     "compare",
     "dynamics",
     "evaluate",

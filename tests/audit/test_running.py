@@ -148,9 +148,9 @@ def test_an_unfinished_audit_has_no_ticks_for_what_is_missing(tmp_path):
         ({"protocols": ["mine"]}, "no protocol 'mine'; known: ours, quantile, locatello, carbonneau"),
         ({"metrics": ["z_diff"], "protocols": ["quantile"]}, "nothing to audit"),
         ({"experiments": ["nose"]}, "no experiment 'nose'; did you mean noise. Known: noise"),
-        ({"seeds": 0}, "seeds must be at least 1, got 0"),
-        ({"rows": 10}, "rows must be at least 200, got 10"),
-        ({"workers": 0}, "workers must be at least 1"),
+        ({"seeds": 0}, "seeds must be an integer of at least 1, got 0"),
+        ({"rows": 10}, "rows must be an integer of at least 200, got 10"),
+        ({"workers": 0}, "workers must be an integer of at least 1"),
         ({"mine": {"f": "nothing"}}, "expected module:function, got 'nothing'"),
     ],
 )

@@ -342,7 +342,7 @@ def test_codes_that_are_not_finite_are_refused():
 
     with pytest.raises(ValueError, match="not finite"):
         learn([Environment(0)], Broken(), Unmoved(), Mean(), [np.random.default_rng(0)], cap=5)
-    with pytest.raises(ValueError, match="cap must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="cap must be an integer of at least 1, got 0"):
         learn([Environment(0)], ConstantVision(), Unmoved(), Mean(), [np.random.default_rng(0)], cap=0)
 
 
