@@ -339,7 +339,7 @@ def test_without_locks_everybody_has_a_part_of_their_own(server, tmp_path, monke
             for one in begun
         ]
         try:
-            assert all(one.wait(30) for one in begun)
+            assert all(one.wait(120) for one in begun)
             assert len(list(tmp_path.iterdir())) == 2
         finally:
             server.gate.set()
