@@ -93,7 +93,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "methods": _TWO_METHODS,
             "evaluation": {**_MEASURED["locatello2019"], "rows": 300},
         },
-        # 720 models; scores are published as they come (docs/results), without tasks, which take 20 s of each model's 33.
+        # 720 models; their scores are published as they come (docs/results), without tasks: these take 20 s of 33 each.
         "laptop": {
             **_LAPTOP,
             "data": ["dsprites:side=16", "blobs"],
