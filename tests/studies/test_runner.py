@@ -68,8 +68,9 @@ def test_killed_at_random_moments_and_run_again_it_ends_the_same(smoke, finished
     lines = process.communicate(timeout=120)[0].splitlines()
     assert process.returncode == 0
     # Workers of the killed process stop when they next look at it, which on a busy machine may be seen.
-    lines = [line for line in lines if not line.startswith("waiting for ")]
-    assert all(line.startswith("[") and "models/hour" in line for line in lines)
+    other = ("waiting for ", "now scored one by one")  # and what is trained anew depends on the moment of the kill
+    lines = [line for line in lines if not (line.startswith(other[0]) or line.endswith(other[1]))]
+    assert [line for line in lines if not (line.startswith("[") and "models/hour" in line)] == []
     assert (out / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
     assert (out / "together.parquet").read_bytes() == (finished / "together.parquet").read_bytes()
 

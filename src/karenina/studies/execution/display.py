@@ -61,7 +61,7 @@ class Lines:
             return
         self.tally.add(outcome)
         if outcome.status == "trained":
-            print(f"{outcome.reason} in {outcome.seconds:.1f} s, now scored one by one", flush=True)
+            self._print(f"{outcome.reason} in {outcome.seconds:.1f} s, now scored one by one")
         if outcome.status not in ("done", "failed"):
             return
         count = f"[{self.tally.done + self.tally.failed}/{self.tally.total}]"
