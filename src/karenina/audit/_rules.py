@@ -166,7 +166,7 @@ def sampling_errors(audit: Audit, key: ScoreKey) -> "pd.Series[float]":
         & (f.property == key.property)
         & (f.experiment == "samples")
     )
-    measured = f[mine].groupby("value").size() == audit.seeds_of(key.protocol, key.metric)
+    measured = f[mine].groupby("value").size() == audit.seeds[f"{key.protocol}/{key.metric}"]
     by_seed = f[mine].pivot(index="seed", columns="value", values="score").loc[:, measured[measured].index]
     if 1.0 not in by_seed:
         return pd.Series(dtype=float)

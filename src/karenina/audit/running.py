@@ -67,21 +67,23 @@ class Audit:
     @cached_property
     def _summary(self) -> dict[tuple[Any, ...], tuple[float, float]]:
         scores = self.frame.groupby(["protocol", "metric", "property", "experiment", "value"], sort=False).score
-        wanted = [self.seeds_of(protocol, metric) for protocol, metric, *_ in scores.size().index]
+        seeds = self.seeds
+        wanted = [seeds[f"{protocol}/{metric}"] for protocol, metric, *_ in scores.size().index]
         complete = (scores.size() == wanted) & (scores.count() == scores.size())
         table = pd.DataFrame({"mean": scores.mean(), "std": scores.std()}).where(complete)
         return {key: (mean, std) for key, mean, std in table.itertuples(name=None)}
 
-    def seeds_of(self, protocol: str, metric: str) -> int:
-        """How often a metric was measured: audits of other metrics that joined may have had other seeds."""
-        return int(self.about.get("seeds_of", {}).get(f"{protocol}/{metric}", self.about["seeds"]))
+    @property
+    def seeds(self) -> dict[str, int]:
+        """How often each "protocol/metric" was measured; audits that joined may have had other seeds."""
+        return dict.fromkeys(self.about["bins"], self.about["seeds"]) | self.about.get("seeds_of", {})
 
     @property
     def seeds_text(self) -> str:
         """ "10 seeds (3 for ours/dci_forest)"."""
         other: dict[int, list[str]] = {}
-        for name in self.about["bins"]:
-            other.setdefault(self.seeds_of(*name.split("/", 1)), []).append(name)
+        for name, seeds in self.seeds.items():
+            other.setdefault(seeds, []).append(name)
         other.pop(self.about["seeds"], None)
         apart = "; ".join(f"{seeds} for {', '.join(names)}" for seeds, names in other.items())
         return f"{self.about['seeds']} seeds" + (f" ({apart})" if apart else "")
@@ -210,7 +212,7 @@ def read(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Audit:
     for where, other in zip(more, others):
         different = [key for key in ("rows", "tree_rows") if other.about[key] != first.about[key]]
         again = set(first.about["bins"]) & set(other.about["bins"])
-        if any(first.seeds_of(*name.split("/", 1)) != other.about["seeds"] for name in again):
+        if any(first.seeds[name] != other.seeds[name] for name in again):
             different.append(f"seeds of {', '.join(sorted(again))}")
         if different:
             raise ValueError(f"{where} holds an audit of other {', '.join(different)} than {path}: they do not join")
@@ -231,10 +233,6 @@ def _read(path: str | os.PathLike[str]) -> Audit:
     return _collect(jobs, done, about["experiments"], about)
 
 
-def _seeds(audit: Audit) -> dict[str, int]:
-    return {name: audit.seeds_of(*name.split("/", 1)) for name in audit.about["bins"]}
-
-
 def _joined(first: Audit, second: Audit) -> Audit:
     names = ["protocol", "metric", "experiment"]
     there = set(first.frame[names].drop_duplicates().itertuples(index=False, name=None))
@@ -245,7 +243,7 @@ def _joined(first: Audit, second: Audit) -> Audit:
         "experiments": [name for name in EXPERIMENTS if name in both],
         "bins": {**first.about["bins"], **second.about["bins"]},
         "metrics": [*first.about["metrics"], *second.about["metrics"]],
-        "seeds_of": {**dict.fromkeys(second.about["bins"], second.about["seeds"]), **_seeds(first)},
+        "seeds_of": {**second.seeds, **first.seeds},
     }
     frame = pd.concat([first.frame, second.frame[new]])
     # All experiments of a metric stand together, as in one audit.
