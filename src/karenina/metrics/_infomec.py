@@ -96,7 +96,7 @@ def infomec(
     other scores 1. A single outlier in one code makes all others inactive. Noise codes are active and count in InfoM.
     Information from counts is not corrected for chance, so noise of many values lowers InfoC. Where classes can be
     separated, InfoE is that after 100 steps of L-BFGS, as released: 0.999 or so. 10,000 x 10 codes and dSprites factors
-    take 0.4 s.
+    take 0.2 s.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from karenina.numerics.arrays import Floats, Ints
 STEPS = 100
 TOLERANCE = 1e-4
 ROWS = 1024  # at a time, so that the scores stay in the cache
-NO_OVERFLOW = 60.0  # exponentials of numbers within this are numbers of single precision
+TRIED = 50  # evaluations in a line search
 
 
 class Rows:
@@ -40,9 +40,7 @@ def mean_log_loss(rows: Rows, y: Ints, classes: int) -> float:
     there is no best fit: the loss is that after at most 100 steps of L-BFGS from zero, which end when no entry of the
     gradient exceeds 1e-4, as in scikit-learn. Exponentials are in single precision, sums of losses in double.
     """
-    from scipy.optimize import minimize
-
-    from karenina.numerics.softmax_kernels import loss_and_gradient
+    from karenina.numerics.softmax_kernels import descend, loss_and_gradient
 
     p = rows.x.shape[1]
     count = np.bincount(y, minlength=classes)
@@ -54,23 +52,7 @@ def mean_log_loss(rows: Rows, y: Ints, classes: int) -> float:
         onehot = np.zeros((classes, ROWS), np.float32)
         onehot[label, np.arange(ROWS)] = weight
         wanted += onehot @ x.T
+    w, tops, _ = descend(rows.x, own, balanced, wanted, rows.n, rows.longest, STEPS, TOLERANCE, TRIED)
     scores, weighted = np.empty((classes, ROWS), np.float32), np.empty((p, ROWS), np.float32)
-
-    # Largest scores of the rows, 0 at first, and the weights that had them: while no score can have moved far, they do.
-    tops, then = np.zeros(own.shape, np.float32), np.zeros((classes, p))
-
-    def sums(flat: Floats, weights: NDArray[np.float32], gradient: Floats) -> float:
-        w = flat.reshape(classes, p)
-        shift = rows.longest * float(np.sqrt(((w - then) ** 2).sum(axis=1).max())) > NO_OVERFLOW
-        if shift:
-            then[:] = w
-        return loss_and_gradient(w.astype(np.float32), rows.x, own, weights, shift, tops, scores, weighted, gradient)
-
-    def objective(flat: Floats) -> tuple[float, Floats]:
-        gradient = -wanted
-        loss = sums(flat, balanced, gradient)
-        return loss / rows.n, gradient.ravel() / rows.n
-
-    options: Any = {"maxiter": STEPS, "maxls": 50, "gtol": TOLERANCE, "ftol": 64 * np.finfo(float).eps}
-    found = minimize(objective, np.zeros(classes * p), method="L-BFGS-B", jac=True, options=options)
-    return max(0.0, sums(found.x, once, wanted) / rows.n)
+    loss = loss_and_gradient(w.astype(np.float32), rows.x, own, once, True, tops, scores, weighted, wanted)
+    return max(0.0, loss / rows.n)

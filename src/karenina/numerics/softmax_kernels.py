@@ -1,14 +1,19 @@
-"""Compiled: the loss of a softmax regression and its gradient, in single precision. Importing this imports numba."""
+"""Compiled: the loss of a softmax regression, its gradient in single precision, and its descent by L-BFGS.
+
+Importing this imports numba.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from karenina.numerics.arrays import Floats, Ints
 from karenina.numerics.compile import njit
+from karenina.numerics.lbfgs import MEMORY, STEP, direction, first_step, next_step, remember
 
 Singles = NDArray[np.float32]
 
 BLOCK = 256  # rows whose scores stay in the nearest cache
+NO_OVERFLOW = 60.0  # exponentials of numbers within this are numbers of single precision
 
 
 @njit(cache=True, fastmath=True)
@@ -87,3 +92,58 @@ def loss_and_gradient(
                 scaled[b] = column[b] * total[b]
         gradient += np.dot(scores, weighted.T)
     return loss
+
+
+@njit(cache=True)
+def descend(
+    x: Singles, y: Ints, weights: Singles, wanted: Floats, rows: int, longest: float, most: int, flat: float, tried: int
+) -> tuple[Floats, Singles, int]:
+    """Weights (K, p) of least mean loss over `rows`, as L-BFGS-B finds them from zero; tops; and the steps it took.
+
+    wanted (K, p): the sum of each class's own rows, weighted. longest: of the rows of x. At most `most` steps, each
+    with at most `tried` evaluations; it ends when no entry of the gradient exceeds `flat`, or the loss falls no more.
+    """
+    shape = wanted.shape
+    scores, weighted = np.empty((shape[0], x.shape[2]), np.float32), np.empty((shape[1], x.shape[2]), np.float32)
+    # Largest scores of the rows, 0 at first, and the weights that had them: while no score can have moved far, they do.
+    tops, then = np.zeros(y.shape, np.float32), np.zeros(shape)
+    steps, changes = np.zeros((MEMORY, wanted.size)), np.zeros((MEMORY, wanted.size))
+    kept, search = np.zeros(2, np.int64), np.zeros(15)
+    w, gradient = np.zeros(shape), -wanted
+    loss = loss_and_gradient(w.astype(np.float32), x, y, weights, False, tops, scores, weighted, gradient) / rows
+    gradient /= rows
+    for done in range(most):
+        if np.abs(gradient).max() <= flat:
+            return w, tops, done
+        d = direction(gradient.ravel(), steps, changes, kept)
+        slope = np.dot(gradient.ravel(), d)
+        if slope >= 0:  # rounding: begin again from the gradient
+            kept[:] = 0
+            d = -gradient.ravel()
+            slope = np.dot(gradient.ravel(), d)
+        first_step(search, loss, slope, 1.0 if done else 1 / np.sqrt(np.dot(d, d)))
+        found = False
+        for _ in range(tried):
+            step = search[STEP]
+            new = w + step * d.reshape(shape)
+            shift = longest * np.sqrt(((new - then) ** 2).sum(axis=1).max()) > NO_OVERFLOW
+            if shift:
+                then[:] = new
+            turned = -wanted
+            value = loss_and_gradient(new.astype(np.float32), x, y, weights, shift, tops, scores, weighted, turned)
+            value /= rows
+            turned /= rows
+            if next_step(search, value, np.dot(turned.ravel(), d)):
+                found = True
+                break
+        if not found:
+            if not kept[0]:
+                return w, tops, done
+            kept[:] = 0
+            continue
+        remember(step * d, (turned - gradient).ravel(), -step * slope, steps, changes, kept)
+        fell, least = loss - value, 64 * np.finfo(np.float64).eps * max(abs(loss), abs(value), 1.0)
+        w, gradient, loss = new, turned, value
+        if fell <= least:
+            return w, tops, done + 1
+    return w, tops, most
