@@ -35,7 +35,7 @@ RANKED = ("orthogonality", "support", "centrality")
 EXTRA = ("partners", "dynamics")
 CLAIMS = """# Ten claims of the five papers, tried here
 
-{models:,} models ({methods}; {sets}): six strengths, ten seeds, small images and a small network, as in
+{models:,} models ({methods}; {sets}): {strengths} strengths, {seeds} seeds, small images and a small network, as in
 `karenina study run locatello2019 --scale laptop`. This is not the papers' scale, and a verdict is about these models.
 In brackets: 95 % intervals from leaving out one seed at a time. A claim *agrees* if the whole interval is on the side
 that it says, *disagrees* if the whole is on the other, and otherwise these models *cannot tell*. `benchmarks/claims.py`
@@ -137,7 +137,15 @@ def claims_page(found: list[Claim], frame: pd.DataFrame) -> str:
     sets = ", ".join(f"{count} on {name(data)}" for data, count in runs["data"].value_counts(sort=False).items())
     methods = ", ".join(name(method) for method in runs["method"].unique())
     table = markdown(["claim", "where", "paper", "ours", "verdict"], rows)
-    return CLAIMS.format(models=len(runs), sets=sets, methods=methods, table=table)
+    settings = runs.groupby(["data", "method"])
+    counts = {"strengths": _range(settings["strength"].nunique()), "seeds": _range(settings["seed"].nunique())}
+    return CLAIMS.format(models=len(runs), sets=sets, methods=methods, table=table, **counts)
+
+
+def _range(counts: pd.Series) -> str:
+    """The one number that all have, or from the least to the most."""
+    low, high = counts.min(), counts.max()
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def selectors_page(frame: pd.DataFrame) -> str:
