@@ -2,6 +2,7 @@
 
     python benchmarks/publish.py add DIR [DIR ...]    # finished studies -> src/karenina/studies/published, docs/results
     python benchmarks/publish.py pages                # docs/results/*.md and figures from the published tables
+    python benchmarks/publish.py again [--models 3]   # trains random published models anew: are the scores the same?
 
 Every number of the pages is computed here from the published tables; tests/test_published.py makes them again.
 """
@@ -10,8 +11,10 @@ import argparse
 import re
 import shutil
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +28,8 @@ from karenina.studies.papers import Made, make
 from karenina.studies.papers.lists import items
 from karenina.studies.papers.outputs import heading, name
 from karenina.studies.papers.study import Study
-from karenina.studies.published import TABLES, baselines, publish
+from karenina.studies.plan.presets import preset
+from karenina.studies.published import TABLES, baselines, publish, scoring
 from karenina.studies.results.table import SCHEMAS, with_scores, write_parquet
 
 RESULTS = DOCS / "results"
@@ -210,17 +214,39 @@ def paper_page(paper: str, study: Study, figures: tuple[str, ...], draw: bool) -
     return "\n\n".join([*parts, "Made by `python benchmarks/publish.py pages`."]) + "\n"
 
 
+def again(models: int, seed: int) -> None:
+    """Train some of the published models by themselves, score them, and say which scores are not those published."""
+    published = baselines()
+    plan = preset("locatello2019", "laptop")
+    points = [point for point in plan.points if point.hash in set(published["run"])]
+    for i in sorted(np.random.default_rng(seed).choice(len(points), models, replace=False)):
+        point = points[i]
+        data = karenina.load(point.data)
+        run = karenina.train(data, point.method, **point.arguments)
+        rows = karenina.evaluate(run, data, **asdict(scoring(point.data))).rows()
+        known = published[published["run"] == point.hash].set_index(["metric", "property", "factor"])["value"]
+        off = {key: abs(row[4] - known[key]) for row in rows if (key := tuple(row[i] for i in (0, 2, 3))) in known}
+        wrong = {key: value for key, value in off.items() if value > 0}
+        said = "the same to the bit" if not wrong else f"{len(wrong)} differ, by {max(wrong.values()):.2g} at most"
+        print(f"{point.data}, {point.method} {dict(point.parameters)}, seed {point.seed}: {len(off)} scores, {said}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("add").add_argument("paths", type=Path, nargs="+")
     commands.add_parser("pages")
+    one = commands.add_parser("again")
+    one.add_argument("--models", type=int, default=3)
+    one.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.command == "add":
         add(options.paths)
         pages()
     elif options.command == "pages":
         pages()
+    elif options.command == "again":
+        again(options.models, options.seed)
     else:
         parser.print_usage()
 
