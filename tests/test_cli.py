@@ -103,7 +103,7 @@ def test_a_run_is_scored_on_the_data_it_was_trained_on(tmp_path, command):
     settings = ("--set", "network=linear", "--set", "latents=2", "--steps", 1, "--out", trained)
     assert command("train", f"{own}:size=8", "vae", *settings).returncode == 0
     assert json.loads((trained / "run.json").read_text())["config"]["data"] == "mine:size=8"
-    scored = run("score", trained, "--metrics", "mig", "--json", "--data", own)  # at the size of the training
+    scored = command("score", trained, "--metrics", "mig", "--json", "--data", own)  # at the size of the training
     assert (scored.returncode, scored.stderr) == (0, "")
     changed = run("score", trained, "--metrics", "mig", "--json", "--data", other)
     assert "does not give the images that the run was trained on" in changed.stderr

@@ -37,6 +37,7 @@ SHARED = {
     "karenina._words": "did you mean",
     "karenina._version": "is written into runs and studies",
     "karenina.numerics.arrays": "reads .npy and .npz files, also those of data sets",
+    "karenina.numerics.checks": "arrays of whatever callers give, also of images",
     "karenina.numerics.compile": "numba, also for the renderers",
     "karenina.numerics.gaussian": "the KL of a latent, also for pictures of runs",
 }

@@ -12,7 +12,7 @@ import torch
 
 import karenina
 from karenina import _notebook
-from karenina.numerics.arrays import as_factors
+from karenina.numerics.checks import as_factors
 
 RNG = np.random.default_rng(0)
 NUMBERS = RNG.integers(3, size=(300, 2))

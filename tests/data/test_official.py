@@ -16,9 +16,8 @@ from PIL import Image
 from scipy.io import savemat
 
 from karenina.data import _rows
-from karenina.data.dataset import DataSet, TableDataSet
+from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
 from karenina.data.dsprites import GRID as DSPRITES_GRID
-from karenina.data.factors import FactorGrid
 from karenina.data.official import (
     DSPRITES,
     cars3d_file,

@@ -170,8 +170,8 @@ def test_codes_and_factors_are_checked_once(monkeypatch, perfect, protocol):
         checked.append(argument)
         return as_matrix(value, argument)
 
-    for module in ("_inputs", "label_free"):
-        monkeypatch.setattr(import_module(f"karenina.metrics.{module}"), "as_matrix", recorded)
+    for module in ("metrics._inputs", "metrics.label_free", "numerics.checks"):
+        monkeypatch.setattr(import_module(f"karenina.{module}"), "as_matrix", recorded)
     names = [name for name in QUICK if METRICS[name].settings(protocol) is not None]
     karenina.metrics.score(*perfect, names, protocol, repeats=2, test=perfect)
     assert checked == ["codes", "factors", "test_codes", "test_factors"]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from karenina.data import names as data_sets
-from karenina.metrics.registry import METRICS, of_part
+from karenina.metrics.registry import METRICS
+from karenina.metrics.scoring import of_part
 from karenina.studies.papers import duan2020, holtz2022, locatello2019
 from karenina.studies.papers.lists import VALUES, items, of_paper, printed
 from karenina.studies.plan.presets import SCALES, preset

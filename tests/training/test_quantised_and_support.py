@@ -88,7 +88,8 @@ def test_entropies():
     assert entropy_per_latent(torch.from_numpy(codes)).tolist() == pytest.approx([0, math.log(2), math.log(4)])
 
 
-def test_a_run_of_qlae_is_used_like_any_other(tmp_path):
+def test_a_run_of_qlae_is_used_like_any_other(tmp_path, monkeypatch):
+    monkeypatch.setattr("karenina.training.loop.TRACE_IMAGES", 20)  # the dynamics score of 200 takes seconds
     run = train("blobs", "qlae", out=tmp_path / "run", **{**SMALL, "steps": 30}, trace=True)
     run = karenina.open(tmp_path / "run")
     images, factors = load("blobs").sample(300, 0)

@@ -111,7 +111,7 @@ def test_memory_layout_survives_a_checkpoint(tmp_path: Path, network: str) -> No
     """Convolutions keep weights and Adam's moments in channels-last order; files do not. Nor must the running averages
     of batch normalisation be lost."""
     images = np.random.default_rng(0).random((20, 1, 64, 64), dtype=np.float32)
-    settings = {"steps": 3, "latents": 2, "batch": 2, "network": network}
+    settings = {"steps": 2, "latents": 2, "batch": 2, "network": network}
     train(images, "beta_tcvae", out=tmp_path / "whole", **settings)
 
     def stop(progress: Progress) -> None:

@@ -94,6 +94,7 @@ def bar(*more: str) -> Any:
 
     more: fields of the task that are shown between.
     """
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)]
@@ -101,7 +102,7 @@ def bar(*more: str) -> Any:
     return Progress(
         *columns,
         TimeRemainingColumn(),
-        console=plain_console(file=sys.stderr),
+        console=Console(file=sys.stderr),
         disable=not sys.stderr.isatty(),
         expand=True,
     )
@@ -140,9 +141,9 @@ def next_steps(*commands: tuple[Any, ...]) -> None:
 
 def own_data(data: str | None, *paths: str | os.PathLike[str]) -> tuple[str, ...]:
     """The option --data for a command on runs of data that are nobody's but the user's."""
-    from karenina.data import names
+    from karenina.data import REGISTRY, names
     from karenina.data.naming import split_name
 
-    if data is None or split_name(data)[0] in names():
+    if data is None or data in REGISTRY or split_name(data)[0] in names():
         return ()
     return ("--data", data)

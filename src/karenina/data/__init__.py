@@ -18,8 +18,7 @@ from typing import Any
 
 from karenina import _plugins
 from karenina._words import hint
-from karenina.data.dataset import DataSet, TableDataSet
-from karenina.data.factors import FactorBox, FactorGrid
+from karenina.data.dataset import DataSet, FactorBox, FactorGrid, TableDataSet
 from karenina.data.naming import join_name, split_name
 
 # How factors are drawn, for every set: see karenina.data.biased.
@@ -130,13 +129,13 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
     (('background', 'x', 'y', 'radius'), (8, 8, 8, 6), (1, 16, 16), 3072, 'rendered')
     """
     text = str(name)
-    if text not in names() and not Path(text).exists():
+    if text not in REGISTRY and text not in names() and not Path(text).exists():
         text, given = split_name(text)
         options = {**given, **options}
     options = dict(options)
     where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
     bias = {name: options.pop(name) for name in OPTIONS if name in options}
-    if text in names():
+    if text in REGISTRY or text in names():
         options = _side(text, options)
         if where and not Path(where).is_dir():
             raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
@@ -159,7 +158,8 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
     else:
         raise ValueError(f"no data set and no file {text!r}; {hint(text, names())}")
     plain = data.name
-    data.name = join_name(plain, options)
+    if options:
+        data.name = join_name(plain, options)
     if any(value is not None for value in bias.values()):
         from karenina.data.biased import biased, spelled
 

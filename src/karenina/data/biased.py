@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.data.dataset import DataSet, TableDataSet
-from karenina.data.factors import FactorBox, FactorGrid, Fixed
+from karenina.data.dataset import DataSet, FactorBox, FactorGrid, Fixed, TableDataSet
 
 SIGMA = 0.2
 _MOST_ROUNDS = 10_000  # of proposals, before a bias is taken to leave nothing

@@ -10,8 +10,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.data.dataset import DataSet
-from karenina.data.factors import FactorGrid
+from karenina.data.dataset import DataSet, FactorGrid
 
 GRID = FactorGrid(("background", "x", "y", "radius"), (8, 8, 8, 6))
 

@@ -23,8 +23,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from karenina.data._reading import open_image
-from karenina.data.dataset import DataSet, Render
-from karenina.data.factors import FactorGrid
+from karenina.data.dataset import DataSet, FactorGrid, Render
 
 GRID = FactorGrid(("shape", "scale", "orientation", "x", "y"), (3, 6, 40, 32, 32))
 

@@ -27,8 +27,7 @@ from karenina.data._reading import (
     open_h5,
 )
 from karenina.data._rows import CachedRows, H5Rows, MappedRows, Rows, h5_rows, memory_rows
-from karenina.data.dataset import DataSet, TableDataSet
-from karenina.data.factors import FactorGrid
+from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
 from karenina.data.official_mat import cars3d_file, smallnorb_file
 
 __all__ = ["cars3d_file", "dsprites_file", "mpi3d_file", "shapes3d_file", "smallnorb_file"]

@@ -15,8 +15,7 @@ from PIL import Image
 
 from karenina.data._reading import MEMORY_LIMIT, bad, find, missing
 from karenina.data._rows import CachedRows, Rows
-from karenina.data.dataset import DataSet, TableDataSet
-from karenina.data.factors import FactorGrid
+from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
 
 SMALLNORB = {
     "training": "smallnorb-5x46789x9x18x6x2x96x96-training",

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina.data import _shapes3d_scene as scene
-from karenina.data.dataset import DataSet
-from karenina.data.factors import FactorGrid
+from karenina.data.dataset import DataSet, FactorGrid
 
 GRID = FactorGrid(("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation"), (10, 10, 10, 8, 4, 15))
 GEOMETRIES = FactorGrid(GRID.names[3:], GRID.sizes[3:])

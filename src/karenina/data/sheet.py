@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._files import atomic
-from karenina.data.dataset import DataSet, TableDataSet
-from karenina.data.factors import FactorGrid
+from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
 
 
 def traversals(data: DataSet, columns: int = 10, seed: int = 0) -> list[tuple[str, NDArray[np.uint8]]]:

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina.data._raster import render
 from karenina.data._teapot_mesh import teapot_mesh
-from karenina.data.dataset import DataSet
-from karenina.data.factors import FactorBox, Fixed
+from karenina.data.dataset import DataSet, FactorBox, Fixed
 
 SIZE = 64
 _DRAWS = 10_000

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina.data import FactorGrid
-from karenina.data.dataset import TableDataSet
-from karenina.data.factors import FactorBox
+from karenina.data.dataset import FactorBox, TableDataSet
 from karenina.numerics.blocks import Blocks
 
 if TYPE_CHECKING:

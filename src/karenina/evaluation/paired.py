@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.numerics.arrays import as_factors
-from karenina.numerics.checks import as_matrix
+from karenina.numerics.checks import as_factors, as_matrix
 from karenina.numerics.resampling import LEVELS
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from karenina.metrics._dci import DCI, Lasso, Trees, dci, dci_from_importance
 from karenina.metrics._dci_es import DCIES, dci_es
 from karenina.metrics._explicitness import explicitness
 from karenina.metrics._infomec import InfoMEC, infomec
-from karenina.metrics._inputs import Result
+from karenina.metrics._inputs import Metric, Result
 from karenina.metrics._irs import irs
 from karenina.metrics._sap import sap
 from karenina.metrics.alignment import AlignedDCI, aligned_dci
@@ -23,7 +23,7 @@ from karenina.metrics.label_free import (
 )
 from karenina.metrics.linear import linearity, yang_amari_error
 from karenina.metrics.plots import hinton, plot_scores
-from karenina.metrics.registry import METRICS, PROTOCOLS, Metric
+from karenina.metrics.registry import METRICS, PROTOCOLS
 from karenina.metrics.scoring import score
 from karenina.metrics.table import Table
 

@@ -1,4 +1,4 @@
-"""What metrics take and give: checked codes and factors, which rows train and test, the result, the decorator."""
+"""What a metric is, takes and gives: checked inputs, which rows train and test, the result, the decorator."""
 
 import inspect
 import warnings
@@ -10,13 +10,13 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from karenina.numerics.arrays import Bools, Floats, Ints, as_factors, column_names
-from karenina.numerics.checks import as_matrix, flags, positive_integer
-from karenina.numerics.columns import ranks, varying
+from karenina.numerics.arrays import Bools, Floats, Ints
+from karenina.numerics.checks import as_matrix, column_names, flags, pair, positive_integer, ranks, varying
 from karenina.numerics.histograms import Binning as Kind
 from karenina.numerics.histograms import discretise
 
 Continuous = bool | Sequence[bool] | None
+Settings = Mapping[str, Any]
 Test = tuple[ArrayLike, ArrayLike] | None
 
 P = ParamSpec("P")
@@ -134,11 +134,8 @@ def check(
     other is continuous. Text, categories and booleans are categorical, and a data frame names its factors. `test` are
     codes (m, d) and factors (m, K) of other rows.
     """
-    table = as_factors(factors)
+    z, v = pair(codes, factors)
     names = column_names(factors) if names is None else names
-    z, v = as_matrix(codes, "codes"), as_matrix(table, "factors")
-    if len(z) != len(v):
-        raise ValueError(f"codes has {len(z)} rows (shape {z.shape}) and factors {len(v)} (shape {v.shape})")
     k = v.shape[1]
     default = (v != np.round(v)).any(axis=0)
     declared = flags(continuous, default, "continuous")
@@ -215,6 +212,55 @@ class Result:
 
     def __float__(self) -> float:
         return float(self.value)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What `karenina.score` needs to know of a metric.
+
+    Parameters
+    ----------
+    function : (inputs, **settings) -> a result with `value`
+        `inputs` are checked codes and factors. Settings that it names are passed: `seed`, `sampler`, and `test`.
+    family : str
+    measures : the property that `value` measures, or for several: attribute of the result -> property
+    ours, locatello, carbonneau : settings where they differ from the function's defaults
+        None where the protocol does not have the metric.
+    on_request : bool
+        Computed when it is named, or by "all", but not by default: what is added later does not change the tables of
+        studies that are under way.
+    """
+
+    function: Callable[..., Any]
+    family: str = "other"
+    measures: str | Mapping[str, str] = ""
+    ours: Settings | None = field(default_factory=dict)
+    locatello: Settings | None = None
+    carbonneau: Settings | None = None
+    on_request: bool = False
+
+    def settings(self, protocol: str | None) -> Settings | None:
+        return getattr(self, protocol or "ours")
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Attribute of the result -> the property that it measures."""
+        return {"value": self.measures} if isinstance(self.measures, str) else self.measures
+
+    @cached_property
+    def parameters(self) -> frozenset[str]:
+        """The names of the settings and arguments of the function."""
+        return frozenset(inspect.signature(self.function).parameters)
+
+    @property
+    def codes_only(self) -> bool:
+        """Whether it needs no factors."""
+        return self.family == "label-free"
+
+    @property
+    def tests(self) -> bool:
+        """Whether it fits a predictor, which can be tested on other rows."""
+        return "test" in self.parameters
 
 
 class Public(Protocol[P, R_co]):

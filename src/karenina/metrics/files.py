@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.numerics.arrays import as_factors, load_npy, load_npz, npz_keys, readable
+from karenina.numerics.arrays import load_npy, load_npz, npz_keys, readable
+from karenina.numerics.checks import as_factors
 
 Read = tuple[NDArray[Any], NDArray[Any], tuple[str, ...] | None]
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from karenina.metrics._inputs import Floats, Inputs, Kind, P, Result, as_matrix
 from karenina.metrics.information import Binning, Estimator
-from karenina.numerics.columns import varying
+from karenina.numerics.checks import varying
 from karenina.numerics.gaussian import total_correlation, wasserstein_correlation
 from karenina.numerics.histograms import mean_over_pairs, pairwise_information
 from karenina.numerics.neighbours import pair_information

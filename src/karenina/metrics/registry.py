@@ -4,19 +4,11 @@ A package registers a metric under a name of its choice by an entry point of the
 codes (n, d) and factors (n, k) that returns a number, or a `Metric`. `karenina.score` and studies then know it by name.
 """
 
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
-
-from karenina import _plugins
-from karenina._words import hint
 from karenina.metrics._dci import Lasso, Trees, dci
 from karenina.metrics._dci_es import dci_es
 from karenina.metrics._explicitness import explicitness
 from karenina.metrics._infomec import infomec
-from karenina.metrics._inputs import Inputs, Result
+from karenina.metrics._inputs import Metric
 from karenina.metrics._irs import irs
 from karenina.metrics._sap import sap
 from karenina.metrics.alignment import aligned_dci
@@ -29,59 +21,7 @@ from karenina.metrics.label_free import (
     mutual_information,
 )
 
-Settings = Mapping[str, Any]
-
 PROTOCOLS = ("locatello", "carbonneau")
-
-
-@dataclass(frozen=True)
-class Metric:
-    """What `karenina.score` needs to know of a metric.
-
-    Parameters
-    ----------
-    function : (inputs, **settings) -> a result with `value`
-        `inputs` are checked codes and factors. Settings that it names are passed: `seed`, `sampler`, and `test`.
-    family : str
-    measures : the property that `value` measures, or for several: attribute of the result -> property
-    ours, locatello, carbonneau : settings where they differ from the function's defaults
-        None where the protocol does not have the metric.
-    on_request : bool
-        Computed when it is named, or by "all", but not by default: what is added later does not change the tables of
-        studies that are under way.
-    """
-
-    function: Callable[..., Any]
-    family: str = "other"
-    measures: str | Mapping[str, str] = ""
-    ours: Settings | None = field(default_factory=dict)
-    locatello: Settings | None = None
-    carbonneau: Settings | None = None
-    on_request: bool = False
-
-    def settings(self, protocol: str | None) -> Settings | None:
-        return getattr(self, protocol or "ours")
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """Attribute of the result -> the property that it measures."""
-        return {"value": self.measures} if isinstance(self.measures, str) else self.measures
-
-    @cached_property
-    def parameters(self) -> frozenset[str]:
-        """The names of the settings and arguments of the function."""
-        return frozenset(inspect.signature(self.function).parameters)
-
-    @property
-    def codes_only(self) -> bool:
-        """Whether it needs no factors."""
-        return self.family == "label-free"
-
-    @property
-    def tests(self) -> bool:
-        """Whether it fits a predictor, which can be tested on other rows."""
-        return "test" in self.parameters
-
 
 # DCI's names of the three properties.
 DCI_PARTS = {"modularity": "disentanglement", "compactness": "completeness", "explicitness": "informativeness"}
@@ -191,59 +131,6 @@ METRICS: dict[str, Metric] = {
     "mcc_rank": Metric(mcc, "identifiability", "holistic", {"correlation": "rank"}, on_request=True),
     "r2_affine": Metric(r2_affine, "identifiability", "explicitness", on_request=True),
 }
-
-
-def names() -> tuple[str, ...]:
-    """All metrics known by name: ours, then those of plug-ins."""
-    return tuple(METRICS | _plugins.found("metrics"))
-
-
-def find(name: str) -> Metric:
-    """The metric of a name."""
-    if name in METRICS:
-        return METRICS[name]
-    if name not in _plugins.found("metrics"):
-        raise ValueError(f"no metric {name!r}; {hint(name, names())}")
-    added = _plugins.load("metrics", name)
-    return added if isinstance(added, Metric) else of_function(added)
-
-
-def of_part(name: str) -> tuple[str, str | None]:
-    """The metric of a name, and the attribute of its result that the name asks for; None for all of it.
-
-    >>> of_part("dci_lasso.disentanglement"), of_part("mig")
-    (('dci_lasso', 'disentanglement'), ('mig', None))
-    """
-    metric, _, part = name.rpartition(".")
-    if name in names():
-        return name, None
-    if metric not in names():
-        raise ValueError(f"no metric {name!r}; {hint(name.partition('.')[0], names())}")
-    parts = {attribute.rpartition(".")[2]: attribute for attribute in find(metric).properties}
-    if len(parts) == 1:
-        raise ValueError(f"{metric} has no parts, so no {name!r}; it is {metric}")
-    if part not in parts:
-        raise ValueError(f"{metric} has no part {part!r}; {hint(part, parts)}")
-    return metric, parts[part]
-
-
-def of_function(function: Callable[..., Any]) -> Metric:
-    """The metric of a plain function of codes (n, d) and factors (n, k) that returns a number, or a result.
-
-    It is given `seed` and `continuous` if it takes them, and may say what it measures by an attribute `property`.
-    """
-    takes = inspect.signature(function).parameters
-
-    def measured(inputs: Inputs, *, seed: int = 0) -> Any:
-        settings = {"seed": seed, "continuous": inputs.continuous.tolist()}
-        given = {key: value for key, value in settings.items() if key in takes}
-        try:
-            found = function(inputs.codes.copy(), inputs.factors.copy(), **given)
-            return found if hasattr(found, "value") else Result(float(found))
-        except Exception as error:  # whatever another package raises
-            raise ValueError(f"raised {type(error).__name__}: {error}") from error
-
-    return Metric(measured, "own", str(getattr(function, "property", "")))
 
 
 def score_name(metric: str, measured: str, *, several: bool = False) -> str:

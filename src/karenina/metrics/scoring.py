@@ -1,5 +1,6 @@
 """Every metric of one representation, from shared work, under a published protocol or our own defaults."""
 
+import inspect
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,20 +11,73 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from karenina import _plugins
 from karenina._words import hint
 from karenina.metrics._dci import warn_of_many_classes
-from karenina.metrics._inputs import Continuous, Inputs, Test, check
+from karenina.metrics._inputs import Continuous, Inputs, Metric, Result, Test, check
 from karenina.metrics._sampling import Simulator
-from karenina.metrics.registry import METRICS, PROTOCOLS, Metric, find, names, of_function, of_part
+from karenina.metrics.registry import METRICS, PROTOCOLS
 from karenina.metrics.table import Row, Table
-from karenina.numerics.arrays import column_names
 from karenina.numerics.blocks import Blocks
-from karenina.numerics.checks import positive_integer
+from karenina.numerics.checks import column_names, positive_integer
 
 # Names of metrics, functions of (codes, factors), or a mixture; None for all of ours.
 Wanted = str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None
 
 ALL = "all"
+
+
+def names() -> tuple[str, ...]:
+    """All metrics known by name: ours, then those of plug-ins."""
+    return tuple(METRICS | _plugins.found("metrics"))
+
+
+def find(name: str) -> Metric:
+    """The metric of a name."""
+    if name in METRICS:
+        return METRICS[name]
+    if name not in _plugins.found("metrics"):
+        raise ValueError(f"no metric {name!r}; {hint(name, names())}")
+    added = _plugins.load("metrics", name)
+    return added if isinstance(added, Metric) else of_function(added)
+
+
+def of_part(name: str) -> tuple[str, str | None]:
+    """The metric of a name, and the attribute of its result that the name asks for; None for all of it.
+
+    >>> of_part("dci_lasso.disentanglement"), of_part("mig")
+    (('dci_lasso', 'disentanglement'), ('mig', None))
+    """
+    metric, _, part = name.rpartition(".")
+    if name in METRICS or name in names():
+        return name, None
+    if metric not in names():
+        raise ValueError(f"no metric {name!r}; {hint(name.partition('.')[0], names())}")
+    parts = {attribute.rpartition(".")[2]: attribute for attribute in find(metric).properties}
+    if len(parts) == 1:
+        raise ValueError(f"{metric} has no parts, so no {name!r}; it is {metric}")
+    if part not in parts:
+        raise ValueError(f"{metric} has no part {part!r}; {hint(part, parts)}")
+    return metric, parts[part]
+
+
+def of_function(function: Callable[..., Any]) -> Metric:
+    """The metric of a plain function of codes (n, d) and factors (n, k) that returns a number, or a result.
+
+    It is given `seed` and `continuous` if it takes them, and may say what it measures by an attribute `property`.
+    """
+    takes = inspect.signature(function).parameters
+
+    def measured(inputs: Inputs, *, seed: int = 0) -> Any:
+        settings = {"seed": seed, "continuous": inputs.continuous.tolist()}
+        given = {key: value for key, value in settings.items() if key in takes}
+        try:
+            found = function(inputs.codes.copy(), inputs.factors.copy(), **given)
+            return found if hasattr(found, "value") else Result(float(found))
+        except Exception as error:  # whatever another package raises
+            raise ValueError(f"raised {type(error).__name__}: {error}") from error
+
+    return Metric(measured, "own", str(getattr(function, "property", "")))
 
 
 def own_metrics(metrics: Wanted) -> dict[str, Metric]:

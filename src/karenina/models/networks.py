@@ -5,6 +5,7 @@ An encoder is `features` (convolutions) followed by `head` (fully connected laye
 """
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -217,6 +218,18 @@ NETWORKS: dict[str, Network] = {
     # No hidden layer: what PCA is.
     "linear": Network(_dense((), (), _relu), None, "torch", 1e-3, 1e-3),
 }
+# What a run's config calls networks of the user's (karenina.models.own): this and a hash of their layers.
+PREFIX = "own-"
+_OWN = Network(lambda *_: (nn.Identity(), nn.Identity(), nn.Sequential()), None, "own", 1e-4, 1e-3)
+
+
+def is_own(name: object) -> bool:
+    return isinstance(name, str) and re.fullmatch(f"{PREFIX}[0-9a-f]{{12}}", name) is not None
+
+
+def rules(name: str) -> Network:
+    """How the network of a name is trained; one of the user's as our networks of convolutions are."""
+    return _OWN if is_own(name) else NETWORKS[name]
 
 
 def suitable(shape: Shape) -> list[str]:

@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,23 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from karenina.models.networks import NETWORKS, Autoencoder, Network, Shape, initialise
+from karenina.models.networks import PREFIX, Autoencoder, Shape, initialise
 
-# What a run's config calls them: this and a hash of their layers.
-PREFIX = "own-"
-_NAME = re.compile(r"own-[0-9a-f]{12}")
-# How they are trained unless told otherwise: as our networks of convolutions are.
-RULES = Network(lambda *_: (nn.Identity(), nn.Identity(), nn.Sequential()), None, "own", 1e-4, 1e-3)
 Made = nn.Module | Callable[[], nn.Module]
-
-
-def rules(name: str) -> Network:
-    """How the network of a name is trained."""
-    return RULES if is_own(name) else NETWORKS[name]
-
-
-def is_own(name: object) -> bool:
-    return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 class Encoder(nn.Module):

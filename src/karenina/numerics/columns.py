@@ -1,11 +1,9 @@
-"""Columns of an array: on a common scale, as ranks, constant or not."""
-
-from typing import Any
+"""Columns of an array on a common scale, and which of their values differ by more than rounding."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.numerics.arrays import EXACT
+from karenina.numerics.checks import ranks as ranks
 
 
 def standardised(columns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -39,26 +37,3 @@ def distinct(ordered: NDArray[np.float64]) -> NDArray[np.bool_]:
     middle = 1e-7 * ordered[:, n - 1 - n // 4] - 1e-7 * ordered[:, n // 4]
     ends = 1e-14 * ordered[:, -1] - 1e-14 * ordered[:, 0]
     return ordered[:, 1:] - ordered[:, :-1] > np.maximum(middle, ends)[:, None]
-
-
-def ranks(column: NDArray[Any]) -> NDArray[np.int64]:
-    """The position of each value among the sorted distinct values: (n,) in 0..size-1.
-
-    >>> ranks(np.array([2.0, 7.0, 2.0, 5.0]))
-    array([0, 2, 0, 1])
-    """
-    low, high = column.min(), column.max()
-    whole = column.astype(np.int64) if low > -EXACT and high < EXACT else None
-    if whole is None or high - low > 4 * len(column) + 1024 or (whole != column).any():
-        return np.unique(column, return_inverse=True)[1].astype(np.int64)
-    whole -= int(low)  # small integers need no sorting
-    seen = np.bincount(whole) > 0
-    return whole if seen.all() else (np.cumsum(seen) - 1)[whole]
-
-
-def varying(columns: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which columns (n, d) are not constant: (d,)."""
-    varies: NDArray[np.bool_] = columns[0] != columns[-1]
-    for j in np.flatnonzero(~varies):  # the ends do not tell
-        varies[j] = (columns[:, j] != columns[0, j]).any()
-    return varies

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina.numerics.arrays import Floats
-from karenina.numerics.columns import varying
+from karenina.numerics.checks import varying
 
 
 def kl_per_latent(mean: NDArray[np.floating], logvar: NDArray[np.floating]) -> Floats:

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina.numerics.arrays import Floats, Ints
-from karenina.numerics.checks import one_of, positive_integer
-from karenina.numerics.columns import varying
+from karenina.numerics.checks import one_of, positive_integer, varying
 
 Binning = Literal["width", "quantile"]
 

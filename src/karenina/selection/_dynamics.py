@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from karenina.numerics.arrays import Floats, Ints, as_array
+from karenina.numerics.arrays import Floats, Ints
+from karenina.numerics.checks import as_array
 from karenina.selection._inputs import check_groups
 
 # Components whose singular value is below this part of the first are rounding.

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.numerics.arrays import Bools, Ints, as_array
+from karenina.numerics.arrays import Bools, Ints
+from karenina.numerics.checks import as_array
 
 # A KL computed in float32 may come out this far below 0.
 _KL_ROUNDING = 1e-4

@@ -24,41 +24,40 @@ class Side(NamedTuple):
 
 
 @njit(cache=True)
+def _matched(R: Floats, rows: Bools, cols: Bools, filtered: bool) -> float:
+    """The sum over informative rows of (max_b R_ab)^2 / sum_b R_ab. filtered: over informative columns alone."""
+    found = 0.0
+    for a in range(R.shape[0]):
+        if rows[a]:
+            top, total = 0.0, 0.0
+            for b in range(R.shape[1]):
+                if cols[b] or not filtered:
+                    top = max(top, R[a, b])
+                    total += R[a, b]
+            if total > 0.0:
+                found += min(top * top / total, 1.0)
+    return found
+
+
+@njit(cache=True)
 def udr_value(R: Floats, target: Bools, source: Bools, filtered: bool) -> float:
     """Equation 2 of a similarity matrix R (L_t, L_s) >= 0; 0 when either model has no informative latent.
 
-    No term counts for more than 1, a latent with a perfect match; so neither does their mean. Lasso weights "roughly
-    lie in [-1, 1]" (A.5), where (max R)^2 / sum R <= max R <= 1; those of nearly collinear latents do not.
+    With d_t and d_s informative latents a of the target and b of the source,
+
+        UDR = [ sum_a (max_b R_ab)^2 / sum_b R_ab  +  sum_b (max_a R_ab)^2 / sum_a R_ab ] / (d_t + d_s):
+
+    Duan et al. (2020). No term counts for more than 1, a latent with a perfect match; so neither does their mean. Lasso
+    weights "roughly lie in [-1, 1]" (A.5), where (max R)^2 / sum R <= max R <= 1; those of nearly collinear latents do
+    not.
     filtered: the released variant. Uninformative rows and columns are left out of the maxima and sums too, and the two
     directions are averaged before they are added.
     """
-    A, B = R.shape
-    d_a, d_b = target.sum(), source.sum()
-    if d_a == 0 or d_b == 0:
+    d_t, d_s = target.sum(), source.sum()
+    if d_t == 0 or d_s == 0:
         return 0.0
-    over_a = 0.0
-    for a in range(A):
-        if target[a]:
-            top, total = 0.0, 0.0
-            for b in range(B):
-                if source[b] or not filtered:
-                    top = max(top, R[a, b])
-                    total += R[a, b]
-            if total > 0.0:
-                over_a += min(top * top / total, 1.0)
-    over_b = 0.0
-    for b in range(B):
-        if source[b]:
-            top, total = 0.0, 0.0
-            for a in range(A):
-                if target[a] or not filtered:
-                    top = max(top, R[a, b])
-                    total += R[a, b]
-            if total > 0.0:
-                over_b += min(top * top / total, 1.0)
-    if filtered:
-        return 0.5 * (over_a / d_a + over_b / d_b)
-    return (over_a + over_b) / (d_a + d_b)
+    over_t, over_s = _matched(R, target, source, filtered), _matched(R.T, source, target, filtered)
+    return 0.5 * (over_t / d_t + over_s / d_s) if filtered else (over_t + over_s) / (d_t + d_s)
 
 
 @njit(cache=True)

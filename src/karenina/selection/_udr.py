@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL, near_threshold
-from karenina.numerics.arrays import Bools, Floats, Ints, as_array
-from karenina.numerics.checks import one_of, positive_integer
+from karenina.numerics.arrays import Bools, Floats, Ints
+from karenina.numerics.checks import as_array, one_of, positive_integer
 from karenina.numerics.medians import medians
 from karenina.selection._inputs import Codes, check_codes, check_groups, check_kl
 from karenina.selection._moments import Blocks, Panel, blocks, panel

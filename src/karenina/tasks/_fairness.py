@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina.numerics.blocks import Blocks
-from karenina.numerics.checks import as_matrix, positive_integer
-from karenina.numerics.columns import ranks
+from karenina.numerics.checks import as_matrix, positive_integer, ranks
 from karenina.tasks._downstream import boosted_labels
 from karenina.tasks._inputs import Array, Rows, rows
 

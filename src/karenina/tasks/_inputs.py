@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.numerics.checks import flags, pair, positive_integer
-from karenina.numerics.columns import ranks, varying
+from karenina.numerics.checks import flags, pair, positive_integer, ranks, varying
 
 Array = NDArray[np.float64]
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.numerics.arrays import as_factors
-from karenina.numerics.checks import as_matrix, flags
+from karenina.numerics.checks import as_factors, as_matrix, flags
 from karenina.tasks._inputs import Array
 
 # Table 2: how often shape, scale, orientation, x and y are perturbed.

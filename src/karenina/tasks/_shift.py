@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina.numerics.boosting import Sorted
-from karenina.numerics.checks import as_matrix, flags, pair
-from karenina.numerics.columns import ranks, varying
+from karenina.numerics.checks import as_matrix, flags, pair, ranks, varying
 from karenina.tasks._downstream import MODELS, Predictor, accuracy, boosted_labels, boosted_values, r2
 from karenina.tasks._inputs import Array
 

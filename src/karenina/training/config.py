@@ -12,10 +12,9 @@ import numpy as np
 from karenina._words import hint, meant
 from karenina.data import DataSet
 from karenina.data.pairs import Pairs
-from karenina.models.networks import INITS, NETWORKS, Shape, resolve
+from karenina.models.networks import INITS, NETWORKS, Shape, is_own, resolve, rules
 from karenina.models.objectives import DECODERS, Objective
-from karenina.models.own import is_own, rules
-from karenina.training.methods import SUPERVISION, Method, find, find_for, names
+from karenina.training.methods import METHODS, SUPERVISION, Method, find, find_for, names
 
 TRACE_LENGTH, TRACE_IMAGES = 30, 200  # moments, and images at each
 # How matrix products are computed: see karenina.training.loop.at_precision.
@@ -137,7 +136,7 @@ def make_config(
         images=fingerprint(data),
         image_shape=shape,
         method=name,
-        parameters=_check_parameters(name, described, parameters, known=name in names()),
+        parameters=_check_parameters(name, described, parameters, known=name in METHODS or name in names()),
         **values,
     )
     check_data(data, described, config)

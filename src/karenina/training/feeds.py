@@ -16,7 +16,6 @@ from karenina.data import DataSet, FactorGrid, TableDataSet
 from karenina.data.pairs import Pairs
 from karenina.training.config import Config
 from karenina.training.loop import to_tensor
-from karenina.training.methods import Method
 
 # Images of a data set with no more bytes than this are kept on the device, as floats if those fit, too.
 _MOST_BYTES = 1 << 29
@@ -205,7 +204,3 @@ def scaled(data: DataSet, factors: NDArray[Any]) -> NDArray[np.float32]:
     low, high = (np.zeros(len(box.sizes)), np.array(box.sizes) - 1) if not box.continuous else (box.low, box.high)
     low, high = np.asarray(low, float), np.asarray(high, float)
     return ((factors - low) / np.where(high > low, high - low, 1.0)).astype(np.float32)
-
-
-def pairs_of(data: DataSet, config: Config, method: Method) -> Pairs | None:
-    return None if method.share is None else Pairs(data, config.parameters["k"])

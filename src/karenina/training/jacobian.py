@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.numerics.arrays import as_array
+from karenina.numerics.checks import as_array
 
 if TYPE_CHECKING:
     from karenina.training.run import Run

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from karenina.data import DataSet
+from karenina.data.pairs import Pairs
 from karenina.training.checkpoint import FORMAT, BadFile, read_tensors, write_tensors
 from karenina.training.config import Config, integer
-from karenina.training.feeds import Batches, Labels, PairBatches, pairs_of
+from karenina.training.feeds import Batches, Labels, PairBatches
 from karenina.training.loop import TrainingDiverged, at_precision, divergence, trace_steps, traced_images
 from karenina.training.run import Run, write_about, write_run
 from karenina.training.single import size_of
@@ -119,11 +120,10 @@ class Population:
         watched = traced_images(self.data, device) if config.trace else None
         expected = len(self.members) * steps * config.batch
         rngs = [state.rngs[i] for i in state.alive]
-        pairs = pairs_of(self.data, config, self.members[0].method)
         batches = (
             Batches(self.data, config.batch, device, rngs, expected)
-            if pairs is None
-            else PairBatches(pairs, config.batch, device, rngs, 2 * expected)
+            if self.members[0].method.share is None
+            else PairBatches(Pairs(self.data, config.parameters["k"]), config.batch, device, rngs, 2 * expected)
         )
         if watched is not None and not state.trace:
             self._watch(learner, state, watched)

@@ -19,11 +19,11 @@ from karenina._files import atomic, checksum, save_array
 from karenina._notebook import facts
 from karenina._words import hint
 from karenina.models import fast
-from karenina.models.networks import Autoencoder, Shape
+from karenina.models.networks import Autoencoder, Shape, is_own
 from karenina.models.objectives import DECODERS, kl_per_latent
-from karenina.models.own import SEEN, Made, OwnNetworks, is_own, own_networks
+from karenina.models.own import SEEN, Made, OwnNetworks, own_networks
 from karenina.models.quantised import QuantisedAutoencoder
-from karenina.numerics.arrays import as_array
+from karenina.numerics.checks import as_array
 from karenina.numerics.gaussian import entropy_per_latent
 from karenina.numerics.gaussian import kl_per_latent as gaussian_kl
 from karenina.training.checkpoint import FORMAT, BadFile, check_format, load_weights, read_tensors, write_tensors

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from karenina._files import held, leftovers, make_folder, sweep
 from karenina._notebook import bar, in_notebook
 from karenina.data import DataSet, TableDataSet, load
+from karenina.data.pairs import Pairs
 from karenina.models import fast
 from karenina.models.objectives import Objective
 from karenina.models.own import Made, OwnNetworks, own_networks
-from karenina.numerics.arrays import as_array
+from karenina.numerics.checks import as_array
 from karenina.training.checkpoint import BadFile, load_checkpoint, save_checkpoint
 from karenina.training.config import Config, make_config, number
-from karenina.training.feeds import Labels, pairs_of
+from karenina.training.feeds import Labels
 from karenina.training.learners import Learner, VAELearner, make_learner, network_of
 from karenina.training.loop import Progress, State, TrainingDiverged, check_precision, fit, to_tensor
 from karenina.training.methods import Method, find_for
@@ -130,7 +131,7 @@ def train(
     """
     data = as_data(data)
     described = find_for(method, parameters)
-    own = own_networks(encoder, decoder)
+    own = None if encoder is None and isinstance(decoder, str) else own_networks(encoder, decoder)
     if own is not None:
         network, latents = _own_settings(own, described, data, network, latents)
         described = replace(described, network=own)
@@ -217,7 +218,8 @@ def train_config(
                 learner.decode = torch.compile(learner.decode)  # type: ignore[method-assign]
             save = _saver(path, config, learner, state, checkpoint_seconds)
             try:
-                fit(learner, data, config, state, device, save, progress, pairs_of(data, config, method))
+                pairs = None if method.share is None else Pairs(data, config.parameters["k"])
+                fit(learner, data, config, state, device, save, progress, pairs)
             except TrainingDiverged as error:
                 if path is not None:
                     write_about(path, config, "failed", str(error))
@@ -264,7 +266,7 @@ def _drop_checkpoints(path: Path) -> None:
 def _start(data: DataSet, config: Config, method: Method, device: torch.device) -> tuple[Learner, State]:
     state = State(np.random.default_rng(config.seed), torch.Generator(device).manual_seed(config.seed))
     learner = make_learner(config, method, size_of(data), state.noise, device)
-    if isinstance(learner, VAELearner):
+    if isinstance(learner, VAELearner) and config.parameters.get("supervised"):
         learner.labels = Labels.of(data, config, device)
     return learner, state
 

@@ -282,7 +282,8 @@ def _check_names(source: Source, plan: Plan) -> None:
     from karenina.data.naming import split_name
     from karenina.evaluation.interventions import WAYS
     from karenina.evaluation.more import MORE, has_gap
-    from karenina.metrics import registry
+    from karenina.metrics.registry import PROTOCOLS
+    from karenina.metrics.scoring import of_part
     from karenina.models.networks import INITS, NETWORKS
     from karenina.models.objectives import DECODERS
     from karenina.training.config import PRECISIONS
@@ -304,7 +305,7 @@ def _check_names(source: Source, plan: Plan) -> None:
     _one_of(source, "precision", plan.precision, PRECISIONS, "precision")
     for metric in plan.evaluation.metrics or ():
         try:
-            registry.of_part(metric)
+            of_part(metric)
         except ValueError as error:
             source.fail(str(error), "evaluation", "metrics")
     for measure in plan.evaluation.also:
@@ -313,4 +314,4 @@ def _check_names(source: Source, plan: Plan) -> None:
     if "zero_shot" in plan.evaluation.also and not all(map(has_gap, plan.data)):
         source.fail("zero_shot needs data with a gap, such as teapots:gap=exclude", "evaluation", "also")
     if plan.evaluation.protocol is not None:
-        _one_of(source, "protocol", plan.evaluation.protocol, registry.PROTOCOLS, "evaluation", "protocol")
+        _one_of(source, "protocol", plan.evaluation.protocol, PROTOCOLS, "evaluation", "protocol")
