@@ -61,8 +61,7 @@ def fit(
         task = shown.add_task("training", total=1.0, visible=False)
 
         def show(at: Any) -> None:
-            share = (at.done + at.models * at.step / at.steps) / at.total
-            shown.update(task, completed=share, description=f"{at.done} of {at.total} models", visible=share < 1)
+            shown.update(task, completed=at.share, description=str(at), visible=at.share < 1)
 
         found = run(
             word,
@@ -98,7 +97,7 @@ def encode(
     run: Annotated[Path, typer.Argument(help="Directory of a run, or of a fit, whose choice is taken.")],
     images: Annotated[
         str,
-        typer.Argument(help="A folder of images, an .npz or an .h5, brought to the model's size; or a data set's name."),
+        typer.Argument(help="A folder of images, an .npz or an .h5, at the model's size or not; or a data set's name."),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Table of codes: .parquet or .csv.")],
     active: Annotated[bool, typer.Option("--active", help="Only latents that are active (of a fit).")] = False,
