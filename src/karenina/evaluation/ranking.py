@@ -283,4 +283,4 @@ def plot_pairs(ranking: RunRanking, path: str | os.PathLike[str]) -> None:
         axis.set_ylabel(f"latent of {Path(first).name}", fontsize=8)
         figure.colorbar(shown, ax=axis, shrink=0.8)
     with atomic(path) as part:
-        figure.savefig(part, dpi=200, bbox_inches="tight")
+        figure.savefig(part)
