@@ -3,10 +3,10 @@ FROM python:3.11-slim
 WORKDIR /opt/karenina
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src src
-# Without it pip takes torch's build with CUDA (several GB): --build-arg TORCH_INDEX=URL of PyTorch's index of CPU builds.
-ARG TORCH_INDEX=""
-RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch==2.13.0 \
-    && pip install --no-cache-dir -c constraints.txt .
+# With --build-arg PIP_EXTRA_INDEX_URL=URL of PyTorch's index of CPU builds pip takes torch's build for the CPU; without it
+# the one with CUDA (several GB), which runs on a CPU, too.
+ARG PIP_EXTRA_INDEX_URL=""
+RUN pip install --no-cache-dir -c constraints.txt .
 # The compiled numeric code is cached here whoever runs the container.
 ENV NUMBA_CACHE_DIR=/tmp/karenina-numba
 WORKDIR /data

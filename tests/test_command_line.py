@@ -16,6 +16,7 @@ from karenina.cli._help import REGISTRIES, registered
 
 SMALL = ("--steps", 3, "--set", "latents=2", "--set", "network=linear")
 RESULTS = ["train", "score", "rank", "report", "show", "compare", "audit", "demo", "data list", "data show", "data get"]
+RESULTS += ["fit", "encode", "export"]
 RESULTS += [f"study {name}" for name in ("presets", "plan", "run", "status", "retry", "analyse")]
 ON_RUNS = ["score", "rank", "report", "show", "compare"]
 
@@ -163,6 +164,23 @@ def test_train_prints_json_alone(tmp_path, command):
     found = json.loads(answer.stdout)
     assert (found["run"], found["config"]["steps"]) == (str(tmp_path / "a"), 3)
     assert found["last"]["step"] == 3
+
+
+def test_fit_encode_and_export_print_json_alone_or_what_is_next(folder, tmp_path, command):
+    photos, out = folder / "photos", tmp_path / "mine"
+    words = ("fit", photos, "--size", 8, "--grey", "--factors-csv", folder / "f.csv", "--out", out)
+    words = (*words, "--models", 4, "--steps", 60, "--latents", 2, "--network", "linear")
+    answer = command(*words)
+    assert answer.returncode == 0, answer.stderr
+    assert f"next: karenina encode {out} {photos} --out codes.parquet\n      karenina export {out}\n" in answer.stdout
+    found = json.loads(command(*words, "--json").stdout)
+    assert (found["models"], len(found["ranking"]), found["page"]) == (4, 4, str(out / "index.html"))
+    assert karenina.open(out / found["run"]).config.image_shape == (1, 8, 8)
+    codes = tmp_path / "codes.csv"
+    encoded = command("encode", out, photos, "--out", codes, "--device", "cpu", "--json")
+    assert json.loads(encoded.stdout) == {"codes": str(codes), "images": 12}
+    exported = command("export", out, "--to", "torchscript", "--out", tmp_path / "files", "--json")
+    assert str(tmp_path / "files") in json.loads(exported.stdout)["files"][0]
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():

@@ -64,6 +64,20 @@ def test_the_site_is_built_without_a_broken_link_and_every_page_is_in_its_naviga
     assert 'id="karenina.metrics.information.mig"' in (tmp_path / "site" / "api" / "metrics.html").read_text()
 
 
+def test_the_readme_counts_right():
+    from karenina.audit.experiments import EXPERIMENTS
+    from karenina.cli.rank import _BY
+    from karenina.metrics.registry import METRICS
+    from karenina.training.methods import METHODS
+
+    text = (ROOT / "README.md").read_text()
+    counted = {"metrics, per factor": sum(not one.codes_only for one in METRICS.values())}
+    counted |= {"experiments with a known answer": len(EXPERIMENTS)}
+    counted |= {"other scores": sum(not name.startswith(("udr", "dynamics")) for name in _BY)}
+    assert {words: int(re.search(rf"(\d+) {words}", text)[1]) for words in counted} == counted
+    assert len(METHODS) == 7 + 4 + 2  # "seven VAEs, four methods ..., InfoGAN, PCA"
+
+
 def test_plain_links_lead_somewhere_in_a_checkout():
     for page in [*PAGES, ROOT / "CHANGELOG.md"]:
         text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)

@@ -68,3 +68,5 @@ def test_a_notebook_runs_in_a_kernel(tmp_path, monkeypatch):
     for cell in notebook.cells:
         cell.source = shorter(cell.source)
     client.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [str(output) for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert any("<progress" in output and "6 of 6 done" in output for output in outputs)

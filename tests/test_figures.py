@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure as MatplotlibFigure
+from PIL import Image
 
 import karenina
 from karenina._figures import Figure
@@ -18,6 +19,18 @@ FORMULA = "$x_$"  # what matplotlib would take for a formula, and fail on
 def shown(figure, path):
     figure.savefig(path, dpi=20)
     assert path.stat().st_size > 100
+
+
+def test_no_word_is_cut_and_pictures_are_fit_to_print(tmp_path):
+    widths = []
+    for words in ("x", "a factor whose name is long"):
+        figure = Figure(figsize=(2, 1))
+        figure.subplots().text(-0.1, 0.5, words, ha="right", fontsize=8)
+        figure.savefig(tmp_path / "words.png")
+        with Image.open(tmp_path / "words.png") as picture:
+            widths.append(picture.width)
+            assert round(picture.info["dpi"][0]) == 300
+    assert widths[1] > widths[0] + 200
 
 
 def test_a_figure_shows_words_and_no_formula(tmp_path):

@@ -72,7 +72,7 @@ def test_every_other_command(lab, tmp_path, monkeypatch):
     assert "0 models will be run again" in call("study", "retry", "lab", "--check")
     assert "elbo" in call("score", runs[0], *own, "--csv", tmp_path / "scores.csv")
     for way in ("udr", "udr-spearman-a2a", "orthogonality", "elbo"):
-        assert "informative" in call("rank", *runs, *own, "--by", way, "--rows", 300)
+        assert "active" in call("rank", *runs, *own, "--by", way, "--rows", 300)
     call("rank", *runs, *own, "--by", "udr-a2a", "--rows", 300, "--plot", tmp_path / "pairs.png")
     call("show", runs[0], *own, "--out", tmp_path / "shown")
     call("compare", *runs[:2], *own, "--out", tmp_path / "compared")

@@ -14,3 +14,7 @@ class Figure(MatplotlibFigure):
         for text in self.findobj(Text):
             text.set_parse_math(False)  # type: ignore[attr-defined]
         super().draw(renderer)
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """Write it fit to print: 300 dpi, and as large as its words need, so that none is cut however long it is."""
+        super().savefig(fname, **{"dpi": 300, "bbox_inches": "tight", "pad_inches": 0.04, **options})

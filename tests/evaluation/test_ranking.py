@@ -114,7 +114,9 @@ def test_the_command_prints_the_threshold(runs):
     words = ["rank", *map(str, runs), "--by", "udr-spearman", "--rows", "300", "--kl-threshold", "0.001"]
     found = CliRunner().invoke(app, words, catch_exceptions=False)
     assert found.exit_code == 0
-    assert "informative: latents with a KL above 0.001 nats" in found.output
+    assert "active: latents with a KL above 0.001 nats" in found.output
+    assert "informative" not in found.output  # the glossary's word is active
+    assert found.output.splitlines()[0].split()[-1] == "active"
 
 
 def test_mistakes(runs, tmp_path):

@@ -239,7 +239,7 @@ def test_frame_order_and_best_per_informative():
     frame = ranking.frame
     assert list(frame["model"]) == list(ranking.order)
     assert frame["score"].is_monotonic_decreasing
-    assert "informative" in str(ranking)
+    assert "active" in str(ranking)
     for count, model in ranking.best_per_informative.items():
         assert ranking.informative[model] == count
         assert ranking.scores[model] == ranking.scores[ranking.informative == count].max()

@@ -84,7 +84,7 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
     )
     with atomic(Path(path)) as part:
         # Tight: small audits have narrow figures, beyond whose edges titles and legends reach.
-        figure.savefig(part, format="png", dpi=200, bbox_inches="tight")
+        figure.savefig(part, format="png")
     return True
 
 

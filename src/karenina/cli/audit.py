@@ -57,7 +57,7 @@ def audit(
     from karenina.audit.pages import characteristics_text, table_1_text
 
     if hyperparameters:
-        _print_hyperparameters(metrics, protocol or ["ours"], full)
+        _print_hyperparameters(metrics, protocol or ["ours"], full, as_json)
         return
     words = list(dict.fromkeys(mine or []))
     names = [word.partition(":")[2] or word for word in words]
@@ -107,10 +107,13 @@ def audit(
         print(f"wrote {path}")
 
 
-def _print_hyperparameters(metrics: list[str] | None, protocols: list[str], trees: bool) -> None:
+def _print_hyperparameters(metrics: list[str] | None, protocols: list[str], trees: bool, as_json: bool) -> None:
     from karenina.audit._hyperparameters import hyperparameters
 
     found = hyperparameters(metrics or None, protocols, trees=trees)
+    if as_json:
+        print_json(found)
+        return
     for protocol, part in found.groupby("protocol", sort=False):
         text = part.drop(columns="protocol").astype({"value": str}).round(3).astype(str)
         _print(console(), f"{protocol}: by how much a score moves when a number is halved and doubled", text)

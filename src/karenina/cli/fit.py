@@ -7,9 +7,24 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina.cli._common import (
+    Device,
+    FactorsCsv,
+    Grey,
+    Json,
+    Size,
+    bar,
+    next_steps,
+    print_json,
+    use_device,
+    with_options,
+)
+
 
 def fit(
-    images: Annotated[str, typer.Argument(help="A folder of images, an .npz or an .h5; labels are not looked at.")],
+    images: Annotated[
+        str, typer.Argument(help="A folder of images, an .npz or an .h5, photos:crop=178; labels are not looked at.")
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the fit; the same command again continues it.")],
     budget: Annotated[
         str | None,
@@ -18,7 +33,9 @@ def fit(
     models: Annotated[int | None, typer.Option(metavar="N", help="In place of a time: how many models.")] = None,
     methods: Annotated[str | None, typer.Option(help="beta_vae,beta_tcvae,factor_vae,dip_vae_i,dip_vae_ii.")] = None,
     latents: Annotated[int, typer.Option(help="Latents of each model.")] = 10,
-    size: Annotated[str | None, typer.Option(metavar="HxW", help="Resize images to this; default by time.")] = None,
+    size: Size = None,
+    grey: Grey = False,
+    factors_csv: FactorsCsv = None,
     steps: Annotated[int | None, typer.Option(help="Updates of each model; default by time.")] = None,
     network: Annotated[str, typer.Option(help="As for train.")] = "auto",
     search: Annotated[str, typer.Option(help="grid (successive halving) or optuna (Bayesian).")] = "grid",
@@ -26,24 +43,28 @@ def fit(
         str | None, typer.Option(help="tensorboard:DIR, mlflow:URI or wandb:PROJECT.", show_default=False)
     ] = None,
     seed: Annotated[int, typer.Option(help="Decides everything that is left to chance.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Device = None,
+    as_json: Json = False,
 ) -> None:
     """Images without labels: train many models, choose one, say how sure, and make a page. Ctrl-C ends it early."""
     started = time.monotonic()  # what is imported below counts
-    from rich.progress import BarColumn, Progress, TextColumn
-
     from karenina.fitting.core import fit as run
 
     side: Any = int(size) if size is not None and size.isdecimal() else size
-    with Progress(TextColumn("{task.description}", markup=False), BarColumn(), disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("training", total=1.0, visible=False)
+    word = str(with_options(images, None, grey, factors_csv))
+    piped = None if sys.stdout.isatty() else sys.stdout  # a bar takes lines for the screen: those of a pipe pass it by
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr if as_json else piped, flush=True)
+
+    with bar() as shown:
+        task = shown.add_task("training", total=1.0, visible=False)
 
         def show(at: Any) -> None:
-            share = (at.done + at.models * at.step / at.steps) / at.total
-            bar.update(task, completed=share, description=f"{at.done} of {at.total} models", visible=share < 1)
+            shown.update(task, completed=at.share, description=str(at), visible=at.share < 1)
 
         found = run(
-            images,
+            word,
             out=out,
             time=budget,
             models=models,
@@ -54,29 +75,43 @@ def fit(
             network=network,
             seed=seed,
             search=search,
-            device=device,
+            device=device or "auto",
             track=track,
-            say=lambda text: print(text, flush=True),
+            say=say,
             progress=show,
             started=started,
         )
-    print(found)
-    if found.page.exists():
-        print(f"wrote {found.page} ({found.page.stat().st_size / 1e6:.1f} MB)")
+    if as_json:
+        print_json({"fit": out, "stopped": found.stopped, "page": found.page, **found.answer, "ranking": found.ranking})
+    else:
+        print(found)
+        if found.page.exists():
+            print(f"wrote {found.page} ({found.page.stat().st_size / 1e6:.1f} MB)")
+        if found.best is not None:
+            next_steps(("encode", out, images, "--out", "codes.parquet"), ("export", out))
     if found.stopped == "user":
         raise typer.Exit(130)
 
 
 def encode(
     run: Annotated[Path, typer.Argument(help="Directory of a run, or of a fit, whose choice is taken.")],
-    images: Annotated[str, typer.Argument(help="A folder of images, an .npz or an .h5; or a data set's name.")],
+    images: Annotated[
+        str,
+        typer.Argument(help="A folder of images, an .npz or an .h5, at the model's size or not; or a data set's name."),
+    ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Table of codes: .parquet or .csv.")],
     active: Annotated[bool, typer.Option("--active", help="Only latents that are active (of a fit).")] = False,
+    device: Device = None,
+    as_json: Json = False,
 ) -> None:
     """Write the codes of images to a table: a row per image, a column per latent, by its name if it has one."""
     from karenina.fitting.encoding import encode as run_encode
 
+    use_device(device)
     count = run_encode(run, images, out, active=active)
+    if as_json:
+        print_json({"codes": out, "images": count})
+        return
     print(f"wrote the codes of {count:,} images to {out}")
 
 
@@ -84,9 +119,14 @@ def export(
     run: Annotated[Path, typer.Argument(help="Directory of a run, or of a fit, whose choice is taken.")],
     to: Annotated[str, typer.Option(help="onnx, torchscript or hub.")] = "onnx",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path("exported"),
+    as_json: Json = False,
 ) -> None:
     """Write a model for other programs: ONNX, TorchScript, or a folder for the Hugging Face hub."""
     from karenina.fitting.export import export as run_export
 
-    for path in run_export(run, out, to):
+    files = list(run_export(run, out, to))
+    if as_json:
+        print_json({"files": files})
+        return
+    for path in files:
         print(f"wrote {path}")

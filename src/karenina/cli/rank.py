@@ -41,7 +41,7 @@ def rank(
         ),
     ] = "udr",
     rows: Annotated[int, typer.Option(min=10, help="Images that every run encodes.")] = 10_000,
-    kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = ACTIVE_KL,
+    kl_threshold: Annotated[float, typer.Option(help="A latent is active above this KL.")] = ACTIVE_KL,
     seed: Annotated[int, typer.Option(help="Decides which images.")] = 0,
     as_json: Json = False,
     plot: Annotated[
@@ -79,17 +79,17 @@ def rank(
         print(ranking.frame.to_json(orient="records", indent=2))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("rank", "run", "setting", "seed", "score", "interval", "informative"):
+    for heading in ("rank", "run", "setting", "seed", "score", "interval", "active"):
         table.add_column(heading, justify="left" if heading in ("run", "setting") else "right", overflow="fold")
     for row in ranking.frame.itertuples():
         interval = f"{row.low:.3f} .. {row.high:.3f}" if row.low == row.low else "-"
-        cells = (row.rank, row.run, row.setting, row.seed, f"{row.score:.3f}", interval, row.informative)
+        cells = (row.rank, row.run, row.setting, row.seed, f"{row.score:.3f}", interval, row.active)
         table.add_row(*map(str, cells))
     screen = console()
     screen.print(table)
-    screen.print(f"informative: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
+    screen.print(f"active: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
     for latents, name in ranking.best_per_informative.items():
-        print(f"best with {latents} informative latents: {name}")
+        print(f"best with {latents} active latents: {name}")
     if ranking.frame["score"].notna().any():
         best = ranking.frame["run"][0]
         more = own_data(word)

@@ -83,7 +83,7 @@ def compare(
     first: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
     second: Annotated[Path, typer.Argument(metavar="RUN", help="Another, trained on the same data.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the page.")] = Path("comparison"),
-    kl_threshold: Annotated[float, typer.Option(help="A latent is informative above this KL.")] = ACTIVE_KL,
+    kl_threshold: Annotated[float, typer.Option(help="A latent is active above this KL.")] = ACTIVE_KL,
     data: OwnData = None,
     size: Size = None,
     grey: Grey = False,

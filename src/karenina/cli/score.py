@@ -40,8 +40,8 @@ def score(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Names with commas between, or all; a part: dci_lasso.disentanglement. Default all but those on "
-            "request: {metrics}.",
+            help="Names with commas between, or all: {metrics}. A part: dci_lasso.disentanglement. Default: up to "
+            "mutual_information; the others are on request.",
             autocompletion=completing("metrics"),
         ),
     ] = None,

@@ -101,13 +101,11 @@ def _train_many(
         def show(at: PopulationProgress) -> None:
             nonlocal said
             rate = f"{at.updates_per_second:,.0f} updates/s" if at.updates_per_second > 0 else ""
-            words = f"{at.done} of {at.total} done, {at.models} at step {at.step:,}/{at.steps:,}"
-            share = (at.done + at.models * at.step / at.steps) / at.total
-            shown.update(task, completed=share, description=words, rate=rate)
+            shown.update(task, completed=at.share, description=str(at), rate=rate)
             tenth = (at.done, 10 * at.step // at.steps)
             if shown.disable and tenth > said:
                 said = tenth
-                print(f"{words}, {rate}".rstrip(", "), file=lines, flush=True)
+                print(f"{at}, {rate}".rstrip(", "), file=lines, flush=True)
 
         return train_many(load(data, data_dir=data_dir), method, grid, seeds, out=out, progress=show, **fixed)
 

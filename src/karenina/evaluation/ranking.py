@@ -46,13 +46,13 @@ class RunRanking:
     Attributes
     ----------
     frame : DataFrame
-        rank, run, setting, seed, score, low, high, informative (latents whose KL is above `kl_threshold` nats).
+        rank, run, setting, seed, score, low, high, active (latents whose KL is above `kl_threshold` nats).
     by : str
         The criterion.
     runs : tuple of Run
         In the order of the frame.
     best_per_informative : dict
-        Number of informative latents -> the best run that has it, since UDR does not reward finding more factors.
+        Number of active latents -> the best run that has it, since UDR does not reward finding more factors.
     pairs : tuple
         For UDR, the most and the least similar pair of runs, each with its similarity matrix.
     """
@@ -65,7 +65,7 @@ class RunRanking:
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
 
     def _repr_html_(self) -> str:
-        caption = f"by {self.by}; informative: latents with a KL above {self.kl_threshold:g} nats"
+        caption = f"by {self.by}; active: latents with a KL above {self.kl_threshold:g} nats"
         return table(self.frame.columns, self.frame.itertuples(index=False), caption)
 
     @property
@@ -113,7 +113,7 @@ def rank(
     seed : int
         Decides which images.
     kl_threshold : float
-        A latent is informative above this KL, in nats.
+        A latent is active above this KL, in nats.
     data : DataSet, path or array (n, c, h, w), optional
         What the runs were trained on, if that is your own.
     data_dir : path, optional
@@ -146,7 +146,7 @@ def rank(
         evaluations.append(evaluate(run, found_data, metrics=(), rows=rows, seed=seed))
     if progress is not None:
         progress(len(opened), len(opened))
-    informative = np.array([int((e.kl > kl_threshold).sum()) for e in evaluations])
+    active = np.array([int((e.kl > kl_threshold).sum()) for e in evaluations])
     interval = np.full((len(opened), 2), np.nan)
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
     if by in UDR_VERSIONS:
@@ -174,7 +174,7 @@ def rank(
             "score": scores,
             "low": interval[:, 0],
             "high": interval[:, 1],
-            "informative": informative,
+            "active": active,
         }
     )
     frame = frame.sort_values("score", ascending=False, kind="stable", na_position="last")
@@ -183,8 +183,8 @@ def rank(
     frame.insert(0, "rank", np.arange(1, len(frame) + 1))
     best: dict[int, str] = {}
     for row in frame.itertuples():
-        if row.informative > 0 and np.isfinite(row.score):
-            best.setdefault(int(row.informative), str(row.run))
+        if row.active > 0 and np.isfinite(row.score):
+            best.setdefault(int(row.active), str(row.run))
     return RunRanking(frame, by, kl_threshold, ordered, dict(sorted(best.items())), pairs)
 
 
@@ -283,4 +283,4 @@ def plot_pairs(ranking: RunRanking, path: str | os.PathLike[str]) -> None:
         axis.set_ylabel(f"latent of {Path(first).name}", fontsize=8)
         figure.colorbar(shown, ax=axis, shrink=0.8)
     with atomic(path) as part:
-        figure.savefig(part, dpi=200, bbox_inches="tight")
+        figure.savefig(part)

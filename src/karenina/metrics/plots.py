@@ -77,7 +77,7 @@ def plot_scores(table: Table, path: str | os.PathLike[str]) -> None:
             _label(axis, "\n".join(textwrap.wrap(name, 36)), table.factor_names, matrix.shape[1])
             figure.colorbar(shown, ax=axis, shrink=0.7).ax.tick_params(labelsize=6)
     with atomic(path) as part:
-        figure.savefig(part, dpi=200, bbox_inches="tight")
+        figure.savefig(part)
 
 
 def _matrices(table: Table) -> dict[str, NDArray[np.float64]]:

@@ -102,7 +102,7 @@ def _latents(contents: Contents, name: str) -> tuple[NDArray[np.int64], NDArray[
 
 
 def _informative(contents: Contents, name: str) -> NDArray[np.int64]:
-    """The informative latents, the largest KL first; the first latent if there are none."""
+    """The active latents, the largest KL first; the first latent if there are none."""
     order, informative = _latents(contents, name)
     return order[informative] if informative.any() else order[:1]
 

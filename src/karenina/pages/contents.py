@@ -105,7 +105,7 @@ class Contents:
 
     @cached_property
     def informative(self) -> NDArray[np.int64]:
-        """How many latents of each run are informative, in the order of `about`."""
+        """How many latents of each run are active, in the order of `about`."""
         return np.array([int((self.codes(run)[1] > self.kl_threshold).sum()) for run in self.about["run"]])
 
     def score(self, name: str) -> NDArray[np.float64]:

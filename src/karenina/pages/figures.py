@@ -11,7 +11,7 @@ from karenina.pages.best_and_worst import best_and_worst
 from karenina.pages.choice import CHECKS, LABEL_FREE, check_scores
 from karenina.pages.contents import Contents
 from karenina.studies.analyses import ANALYSES, apply
-from karenina.studies.analyses.charts import DPI, Chart, draw
+from karenina.studies.analyses.charts import Chart, draw
 from karenina.studies.analyses.shared import WORDS, growth_chart
 
 MOST_PANELS = 4
@@ -140,7 +140,6 @@ def keep(
     for suffix in ("png", "pdf"):
         files.append(f"{name}.{suffix}")
         with atomic(folder / files[-1]) as part:
-            # Tight: no label is cut, however long a name is.
-            drawn.savefig(part, format=suffix, dpi=DPI, bbox_inches="tight", pad_inches=0.04)
+            drawn.savefig(part, format=suffix)
     chart = figure.to_json() if isinstance(figure, Chart) else None
     return Shown(name, title, text, chart, pictures, folded, (*files, *([f"{name}.csv"] if table else [])))

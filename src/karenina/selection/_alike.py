@@ -61,7 +61,7 @@ def alike(
     Parameters
     ----------
     codes, kl, groups, n, seed, kl_threshold, workers : as in `karenina.udr`
-        With kl only informative latents take part, without it all do.
+        With kl only active latents take part, without it all do.
     correlation : "pearson" or "spearman"
         Of the MCC.
 

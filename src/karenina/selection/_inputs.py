@@ -160,7 +160,7 @@ def _warn_of_duplicates(models: Any, suspects: list[list[int]]) -> None:
 
 
 def check_kl(kl: Any, sizes: Ints, threshold: float) -> list[Bools]:
-    """Which latents of each model are informative: mean KL above the threshold (equation 3)."""
+    """Which latents of each model are active: mean KL above the threshold (equation 3)."""
     if np.ndim(kl[0] if isinstance(kl, (list, tuple)) and len(kl) else kl) == 0:
         raise ValueError(f"kl must have one row of latents per model; got {kl!r}")
     if len(kl) != len(sizes):

@@ -17,7 +17,7 @@ _ALPHAS, _SPAN = 100, 1e-3
 
 
 class Side(NamedTuple):
-    """Models of one side of pairs: latents of model m are start[m]:start[m + 1], of which some are informative."""
+    """Models of one side of pairs: latents of model m are start[m]:start[m + 1], of which some are active."""
 
     start: Ints
     informative: Bools
@@ -41,7 +41,7 @@ def _matched(R: Floats, rows: Bools, cols: Bools, filtered: bool) -> float:
 
 @njit(cache=True)
 def udr_value(R: Floats, target: Bools, source: Bools, filtered: bool) -> float:
-    """Equation 2 of a similarity matrix R (L_t, L_s) >= 0; 0 when either model has no informative latent.
+    """Equation 2 of a similarity matrix R (L_t, L_s) >= 0; 0 when either model has no active latent.
 
     With d_t and d_s informative latents a of the target and b of the source,
 
@@ -83,7 +83,7 @@ def _concentration(R: Floats, rows: Bools, cols: Bools) -> float:
 def entropy_value(R: Floats, target: Bools, source: Bools) -> float:
     """The aggregation of DCI (Eastwood & Williams 2018) in place of equation 2: Duan et al. (2020), A.2, tried it.
 
-    The mean of both directions over informative latents; 0 when either model has none.
+    The mean of both directions over active latents; 0 when either model has none.
     """
     return 0.5 * (_concentration(R, target, source) + _concentration(R.T, source, target))
 

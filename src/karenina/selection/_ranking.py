@@ -22,10 +22,10 @@ class Ranking:
     """Scores of M models, higher is better; NaN for a model that could not be compared.
 
     scores (M,). interval (M, 2): 95 % interval of the median over all partners that a model could have had; NaN with
-    fewer than 6 partners, see `intervals`. informative (M,): number of
-    latents with a KL above `kl_threshold`. groups: the label of each model. matrices: |R| (L_i, L_j) of each (target i,
-    source j), if kept. Pairs are stored by target: partners of model i are sources[start[i]:start[i + 1]], and values
-    there are UDR_ij.
+    fewer than 6 partners, see `intervals`. informative (M,): number of active latents, those with a KL
+    above `kl_threshold`. groups: the label of each model. matrices: |R| (L_i, L_j) of each (target i, source j), if
+    kept. Pairs are stored by target: partners of model i are sources[start[i]:start[i + 1]], and values there are
+    UDR_ij.
     """
 
     scores: Floats
@@ -65,7 +65,7 @@ class Ranking:
 
     @property
     def best_per_informative(self) -> dict[int, int]:
-        """The best model for each number of informative latents: UDR does not reward finding more factors."""
+        """The best model for each number of active latents: UDR does not reward finding more factors."""
         found: dict[int, int] = {}
         for model in self.order:
             if self.informative[model] > 0 and not np.isnan(self.scores[model]):
@@ -74,7 +74,7 @@ class Ranking:
 
     @property
     def frame(self) -> "pd.DataFrame":
-        """One row per model, best first: model, group, score, low, high, informative, partners."""
+        """One row per model, best first: model, group, score, low, high, active, partners."""
         import pandas as pd
 
         found = pd.DataFrame(
@@ -84,7 +84,7 @@ class Ranking:
                 "score": self.scores,
                 "low": self.interval[:, 0],
                 "high": self.interval[:, 1],
-                "informative": self.informative,
+                "active": self.informative,
                 "partners": np.diff(self.start),
             }
         )
@@ -92,9 +92,9 @@ class Ranking:
 
     def _repr_html_(self) -> str:
         frame = self.frame
-        caption = f"informative: latents with a KL above {self.kl_threshold:g} nats"
+        caption = f"active: latents with a KL above {self.kl_threshold:g} nats"
         return table(frame.columns, frame.itertuples(index=False), caption)
 
     def __str__(self) -> str:
         lines = self.frame.to_string(float_format="{:.3f}".format)
-        return f"{lines}\ninformative: latents with a KL above {self.kl_threshold:g} nats"
+        return f"{lines}\nactive: latents with a KL above {self.kl_threshold:g} nats"

@@ -41,7 +41,7 @@ class Preset:
         the mean over each model's latents before the mean of the two models, as disentanglement_lib does.
     aggregation : "maximum" or "entropy"
         How a similarity matrix becomes a number: equation 2, or the entropies of DCI, which Duan et al. (2020), A.2,
-        found inferior; it counts informative latents alone.
+        found inferior; it counts active latents alone.
     """
 
     alpha: float | None = None
@@ -88,7 +88,7 @@ def udr(
         Mean codes of M models on the same n inputs in the same order. A memory-mapped array is read a few models at a
         time.
     kl : M rows (L_i,)
-        KL from the prior of each latent, mean over the inputs. Latents above `kl_threshold` are informative; a model
+        KL from the prior of each latent, mean over the inputs. Latents above `kl_threshold` are active; a model
         without any scores 0 and is no one's partner.
     groups : M labels
         Partners share the label: the setting, when models differ in their seed. None: any other model is a partner.
@@ -173,7 +173,7 @@ def similarity_matrix(
     Parameters
     ----------
     target, source : (n, L_target), (n, L_source)
-        Mean codes on the same inputs; with preset "dlib" those of informative latents only.
+        Mean codes on the same inputs; with preset "dlib" those of active latents only.
     similarity, preset : as in `udr`
 
     Returns

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from karenina._files import make_folder, sweep
+from karenina._notebook import bar, in_notebook
 from karenina.data import DataSet
 from karenina.models import fast
 from karenina.models.objectives import Objective
@@ -71,7 +72,7 @@ def train_many(
         model after the other, to the byte as `karenina.train` does.
     checkpoint_seconds : a population can lose this much work when killed. It ends with the same bytes.
     device : auto, cpu, cuda or mps.
-    progress : called with a `PopulationProgress` about 200 times per population.
+    progress : called with a `PopulationProgress` about 200 times per population; in a notebook a bar without it.
     **fixed : settings of `train` and parameters of the method that all models share.
 
     Returns
@@ -107,6 +108,9 @@ def train_many(
     folder = None if out is None else Path(out)
     paths = [None if folder is None else folder / point.name for point in points]
     free = [[name for name, value in point.settings.items() if value == "auto"] for point in points]
+    if progress is None and in_notebook():
+        show = bar(f"{len(points)} models")
+        progress = lambda at: show(at.share, str(at))  # noqa: E731
     options = Options(where, population, checkpoint_seconds, progress)
     found = train_members(data, members, paths, options, folder, free)
     for result in found:
@@ -210,7 +214,7 @@ def train_members(
                 found[i] = error
             if options.progress is not None:
                 steps = members[i].config.steps
-                options.progress(PopulationProgress(steps, steps, 1, len(found), len(members), math.nan, 0.0))
+                options.progress(PopulationProgress(steps, steps, 0, len(found), len(members), math.nan, 0.0))
     return [found[i] for i in range(len(members))]
 
 

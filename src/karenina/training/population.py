@@ -39,6 +39,16 @@ class PopulationProgress:
     updates_per_second: float
     seconds_left: float
 
+    @property
+    def share(self) -> float:
+        """How much of the whole call is done."""
+        return (self.done + self.models * self.step / self.steps) / self.total
+
+    def __str__(self) -> str:
+        if self.step == self.steps:
+            return f"{self.done + self.models} of {self.total} done"
+        return f"{self.done} of {self.total} done, {self.models} at step {self.step:,}/{self.steps:,}"
+
 
 @dataclass(frozen=True)
 class Options:

@@ -363,7 +363,7 @@ function setUpComparison() {
 // "#run=NAME" is the address of a model.
 function modelOfAddress() {
   const found = /^#run=(.+)$/.exec(location.hash);
-  return found ? DATA.models.run.indexOf(decodeURIComponent(found[1])) : -1;
+  try { return found ? DATA.models.run.indexOf(decodeURIComponent(found[1])) : -1; } catch { return -1; } // a link that was cut
 }
 
 function watchSections() {

@@ -14,7 +14,6 @@ from karenina._style import COLOURS
 # A page of a journal is 7.2 inches wide, a column 3.5.
 PAGE, COLUMN = 7.2, 3.5
 FONT = 8
-DPI = 300
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (5, 1.5, 1.5, 1.5)), (0, (8, 2)), (0, (3, 1)))
 Numbers = Sequence[float]
 
@@ -180,7 +179,7 @@ def save(chart: Chart, *paths: Any) -> None:
     """Write the chart to files, by their endings."""
     figure = draw(chart)
     for path in paths:
-        figure.savefig(path, dpi=DPI, bbox_inches="tight", pad_inches=0.04)
+        figure.savefig(path)
 
 
 def _draw_panel(ax: Any, panel: Panel, kind: str) -> None:

@@ -177,5 +177,5 @@ def write_analysis(folder: Path, rows: Sequence[dict[str, Any]], cap: int, *, fi
         frame.to_csv(part, index=False)
     if figures:
         with atomic(folder / "analysis" / "clustering.png") as part:
-            draw(scatter(rows, found, cap)).savefig(part, dpi=120)
+            draw(scatter(rows, found, cap)).savefig(part)
     return frame

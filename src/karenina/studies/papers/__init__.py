@@ -88,7 +88,7 @@ def make(item: Item, study: "Study", out: Path) -> Made:
     paths = []
     for suffix in (".png", ".pdf"):
         with atomic(out / f"{item.name}{suffix}") as part:
-            found.savefig(part, dpi=120)
+            found.savefig(part)
         paths.append(out / f"{item.name}{suffix}")
     return Made(item, tuple(paths), notes=notes)
 

@@ -129,7 +129,7 @@ class Selection:
     """What is computed from all models of a data set together.
 
     udr: versions of UDR. partners: how many partners a model has at most. spearman_rows: inputs for the Spearman
-    versions (the lasso ones use all). kl_threshold: a latent is informative above this. dynamics_seeds: how many seeds
+    versions (the lasso ones use all). kl_threshold: a latent is active above this. dynamics_seeds: how many seeds
     the dynamics score is computed from, in a study with trace = true. a2a_seeds: all-to-all versions as in Duan et al.
     (2020), A.5, among that many seeds of each setting of a method, and all of these; 0: among all models of a data set.
     """
