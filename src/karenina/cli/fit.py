@@ -42,24 +42,28 @@ def fit(
             share = (at.done + at.models * at.step / at.steps) / at.total
             bar.update(task, completed=share, description=f"{at.done} of {at.total} models", visible=share < 1)
 
-        found = run(
-            images,
-            out=out,
-            time=budget,
-            models=models,
-            methods=methods,
-            latents=latents,
-            size=side,
-            steps=steps,
-            network=network,
-            seed=seed,
-            search=search,
-            device=device,
-            track=track,
-            say=lambda text: print(text, flush=True),
-            progress=show,
-            started=started,
-        )
+        try:
+            found = run(
+                images,
+                out=out,
+                time=budget,
+                models=models,
+                methods=methods,
+                latents=latents,
+                size=side,
+                steps=steps,
+                network=network,
+                seed=seed,
+                search=search,
+                device=device,
+                track=track,
+                say=lambda text: print(text, flush=True),
+                progress=show,
+                started=started,
+            )
+        except KeyboardInterrupt:  # before there was a plan, or when the answer was being written
+            print("karenina: interrupted; the same command continues", file=sys.stderr)
+            raise typer.Exit(130) from None
     print(found)
     if found.page.exists():
         print(f"wrote {found.page} ({found.page.stat().st_size / 1e6:.1f} MB)")
