@@ -1,5 +1,6 @@
 """The choice on planted codes: models that agree, models that do not, models that found next to nothing."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -56,15 +57,24 @@ def test_collapsed_models_come_last(planted):
 
 
 def test_how_sure_depends_on_agreement_seeds_steps_and_reconstructions(planted):
-    assert guidance.judge(planted, 5000).level == guidance.FAIR
-    assert "300 steps are few" in guidance.judge(planted, 300).why
+    assert guidance.judge(LOOK, planted, 5000).level == guidance.FAIR
+    assert "300 steps are few" in guidance.judge(LOOK, planted, 300).why
     turned = compare([one for one in planted.models if one.setting.strength == 1.0])
-    assert guidance.judge(turned, 5000).level != guidance.FAIR
+    assert guidance.judge(LOOK, turned, 5000).level != guidance.FAIR
     alone = compare([one for one in planted.models if one.setting.strength == 64.0])
-    assert guidance.judge(alone, 5000).level == guidance.NO_TRUST
+    assert guidance.judge(LOOK, alone, 5000).level == guidance.NO_TRUST
     off = compare([one for one in planted.models if one.setting.strength == 128.0])
     assert off.best is None
-    assert guidance.judge(off, 5000).level == guidance.NO_TRUST
+    assert guidance.judge(LOOK, off, 5000).level == guidance.NO_TRUST
+
+
+def test_few_images_and_a_model_that_draws_nothing_are_never_trusted(planted):
+    few, some = (replace(LOOK, distinct=count) for count in (20, 500))
+    found = guidance.judge(few, planted, 5000)
+    assert (found.level, found.why) == (guidance.NO_TRUST, "On 20 different images models agree by chance.")
+    assert guidance.judge(some, planted, 5000).level == guidance.CARE
+    blank = compare([replace(one, explained=0.01) for one in planted.models])
+    assert "learnt nothing" in guidance.judge(LOOK, blank, 5000).why
 
 
 def kinds(look=LOOK, models=(), steps=5000, latents=4):
@@ -75,12 +85,11 @@ def test_guidance_says_what_is_wrong_and_nothing_else(planted):
     good = [one for one in planted.models if one.setting.strength in (4.0, 128.0)]
     few = {"time"}  # eight models are few
     assert kinds(models=good) == few
-    change = lambda **values: Look(**{**LOOK.__dict__, **values})  # noqa: E731
-    assert kinds(change(distinct=10), good) == few | {"duplicates", "few images"}
-    assert kinds(change(count=800, distinct=800), good) == few | {"few images"}
-    assert kinds(change(shift=0.2, moved=0.6), good) == few | {"unaligned"}
-    assert kinds(change(flat=0.9), good) == few | {"flat"}
-    assert kinds(change(low=100, high=120), good) == few | {"contrast"}
+    assert kinds(replace(LOOK, distinct=10), good) == few | {"duplicates", "few images"}
+    assert kinds(replace(LOOK, count=800, distinct=800), good) == few | {"few images"}
+    assert kinds(replace(LOOK, shift=0.2, moved=0.6), good) == few | {"unaligned"}
+    assert kinds(replace(LOOK, flat=0.9), good) == few | {"flat"}
+    assert kinds(replace(LOOK, low=100, high=120), good) == few | {"contrast"}
     off = [one for one in planted.models if one.setting.strength == 128.0]
     assert kinds(models=off) == few | {"all off"}
     on = [one for one in planted.models if one.setting.strength == 4.0]
@@ -97,7 +106,7 @@ def test_seeds_that_disagree_everywhere_are_called_so():
     found = guidance.advise(LOOK, apart, 5000, 10)
     assert found[0].kind == "disagreement"
     assert "do not trust any of these" in found[0].says
-    verdict = guidance.judge(apart, 5000)
+    verdict = guidance.judge(LOOK, apart, 5000)
     assert verdict.level == guidance.NO_TRUST
     assert "disagree everywhere" in verdict.why
 

@@ -119,26 +119,34 @@ def test_a_second_call_continues(found, folder, tmp_path):
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, jobs.OutOfTime])
 def test_stopped_in_any_round_it_answers_and_continues_to_the_same_end(stop, tmp_path):
-    whole = karenina.fit("blobs", out=tmp_path / "whole", models=6, methods="beta_vae", **TINY)
-    calls = []
+    whole = karenina.fit("blobs", out=tmp_path / "whole", models=6, methods="beta_vae", **LEARNT)
+    for step in (80, 120):  # from the beginning, and from where it stopped
 
-    def interrupt(at):
-        calls.append(at)
-        if at.step == 15:
-            raise stop
+        def interrupt(at, step=step):
+            if at.step == step:
+                raise stop
 
-    for _ in range(2):  # at once, and with the first round unfinished
-        stopped = karenina.fit("blobs", out=tmp_path / "cut", models=6, progress=interrupt, **TINY)
+        stopped = karenina.fit("blobs", out=tmp_path / "cut", models=6, progress=interrupt, **LEARNT)
         assert stopped.stopped == ("user" if stop is KeyboardInterrupt else "time")
-        assert stopped.best is None
-        assert "none is finished" in stopped.page.read_text()
-        with pytest.raises(ValueError, match="chose no model"):
-            karenina.pick(tmp_path / "cut")
-    ended = karenina.fit("blobs", out=tmp_path / "cut", models=6, **TINY)
+        assert stopped.answer["steps"] == karenina.pick(tmp_path / "cut").config.steps == step
+        assert f"6 models and {step} steps each" in stopped.page.read_text()
+    ended = karenina.fit("blobs", out=tmp_path / "cut", models=6, **LEARNT)
     assert ended.stopped == ""
     pd.testing.assert_frame_equal(ended.ranking, whole.ranking)
     for one in (tmp_path / "whole" / "runs" / "1").glob("*/model.safetensors"):
         assert one.read_bytes() == (tmp_path / "cut" / "runs" / "1" / one.parent.name / one.name).read_bytes()
+    assert not (tmp_path / "cut" / "runs" / "1" / "unfinished").exists()
+
+
+def test_stopped_before_a_step_is_done_it_says_so(tmp_path):
+    def interrupt(at):
+        raise KeyboardInterrupt
+
+    stopped = karenina.fit("blobs", out=tmp_path, models=2, progress=interrupt, steps=1, latents=3)
+    assert stopped.best is None
+    assert "none is finished" in stopped.page.read_text()
+    with pytest.raises(ValueError, match="chose no model"):
+        karenina.pick(tmp_path)
 
 
 def test_much_more_time_begins_longer_models_and_the_old_answer_stands_until_then(tmp_path):

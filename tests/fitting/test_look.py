@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from karenina.data.streaming import array_set, stream, survey
-from karenina.fitting.look import alignment, look_at
+from karenina.fitting.look import alignment, look_at, open_source
 
 
 def objects(shift, n=200, side=20):
@@ -50,3 +51,21 @@ def test_any_layout_of_an_array_streams_as_it_loads(layout, tmp_path):
         names, blocks = zip(*stream(given, (channels, 6, 5)))
         assert [name for part in names for name in part] == [str(i) for i in range(9)]
         assert np.array_equal(np.concatenate(blocks), data.at(np.arange(9)))
+
+
+def test_what_is_done_to_odd_files_is_said(tmp_path):
+    rng = np.random.default_rng(0)
+    colour = [Image.fromarray(rng.integers(0, 256, (9, 8, 3)).astype(np.uint8)) for _ in range(3)]
+    colour[0].convert("CMYK").save(tmp_path / "cmyk.jpg")
+    colour[0].convert("RGBA").save(tmp_path / "alpha.png")
+    colour[0].save(tmp_path / "moving.gif", save_all=True, append_images=colour[1:])
+    Image.fromarray(rng.integers(0, 65536, (9, 8)).astype(np.uint16)).save(tmp_path / "deep.png")
+    found = open_source(tmp_path, longest=32, device="cpu")
+    assert found.said == (
+        "1 file with transparency: it is dropped.",
+        "1 file with 16 bits: read as 8.",
+        "1 file with several frames: the first is taken.",
+    )
+    assert found.data.image_shape == (3, 9, 8)
+    first = found.data.at([3])[0].astype(int) - np.moveaxis(np.asarray(colour[0]), 2, 0)
+    assert np.abs(first).mean() < 20  # its palette is not exact

@@ -63,24 +63,28 @@ def fit(
         def show(at: Any) -> None:
             shown.update(task, completed=at.share, description=str(at), visible=at.share < 1)
 
-        found = run(
-            word,
-            out=out,
-            time=budget,
-            models=models,
-            methods=methods,
-            latents=latents,
-            size=side,
-            steps=steps,
-            network=network,
-            seed=seed,
-            search=search,
-            device=device or "auto",
-            track=track,
-            say=say,
-            progress=show,
-            started=started,
-        )
+        try:
+            found = run(
+                word,
+                out=out,
+                time=budget,
+                models=models,
+                methods=methods,
+                latents=latents,
+                size=side,
+                steps=steps,
+                network=network,
+                seed=seed,
+                search=search,
+                device=device or "auto",
+                track=track,
+                say=say,
+                progress=show,
+                started=started,
+            )
+        except KeyboardInterrupt:  # before there was a plan, or when the answer was being written
+            print("karenina: interrupted; the same command continues", file=sys.stderr)
+            raise typer.Exit(130) from None
     if as_json:
         print_json({"fit": out, "stopped": found.stopped, "page": found.page, **found.answer, "ranking": found.ranking})
     else:

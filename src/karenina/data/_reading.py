@@ -58,7 +58,8 @@ def open_image(path: Path) -> Iterator[Image.Image]:
         with Image.open(path, formats=IMAGE_FORMATS) as image:
             yield image
     except Exception as error:
-        raise bad(path, "an image", error) from None
+        whole = "an image that is whole" if what_is(path).endswith("image") else "an image"
+        raise bad(path, whole, error) from None
 
 
 def find(folder: Path | None, *names: str) -> Path | None:

@@ -85,8 +85,8 @@ def folder(
         found = [found[i] for i in factors.kept]
         names = [names[i] for i in factors.kept]
     heads = image_heads(found)
-    shape = _target(root, [found_size for _, found_size in heads], found, size, crop)
-    channels = 1 if (all(mode in _GREY_MODES for mode, _ in heads) if grey is None else grey) else 3
+    shape = _target(root, [head.size for head in heads], found, size, crop)
+    channels = 1 if (all(head.mode in _GREY_MODES for head in heads) if grey is None else grey) else 3
     load = LoadImage(shape, _pair(crop), channels)
     image_shape = (channels, *shape)
     table = factors.table if factors is not None else np.empty((len(found), 0))
@@ -113,13 +113,22 @@ def image_files(root: Path, *, recursive: bool = False) -> list[Path]:
     )
     if not found:
         below = not recursive and any(file.suffix.lower() in SUFFIXES for file in root.rglob("*"))
-        hint = "; there are some in its subfolders: recursive=True" if below else f" ({', '.join(sorted(SUFFIXES))})"
+        kinds = f" ({', '.join(sorted(SUFFIXES))})"
+        hint = f"; there are some in its subfolders: recursive=True, or '{root}:recursive=true'" if below else kinds
         raise ValueError(f"{str(root)!r} holds no images{hint}")
     return found
 
 
-def image_heads(files: list[Path]) -> list[tuple[str, tuple[int, int]]]:
-    """Mode and (height, width) of image files, which are not decoded."""
+class Head(NamedTuple):
+    """What the first bytes of an image file say: Pillow's mode, (height, width), and whether it has several frames."""
+
+    mode: str
+    size: tuple[int, int]
+    animated: bool
+
+
+def image_heads(files: list[Path]) -> list[Head]:
+    """The heads of image files, which are not decoded."""
     with ThreadPoolExecutor() as pool:
         return list(pool.map(_head, files, chunksize=256))
 
@@ -159,13 +168,13 @@ def _target(
     return sizes[0]
 
 
-def _head(path: Path) -> tuple[str, tuple[int, int]]:
-    """The mode and (height, width) of an image file, without decoding it."""
+def _head(path: Path) -> Head:
     with open_image(path) as image:
-        mode, size = image.mode, (image.height, image.width)
-    if mode == "F":
+        # Asked last: to find out, Pillow may go to the second frame.
+        found = Head(image.mode, (image.height, image.width), getattr(image, "is_animated", False))
+    if found.mode == "F":
         raise ValueError(f"{path} has float pixels, expected 8 or 16 bits")
-    return mode, size
+    return found
 
 
 @dataclass(frozen=True)

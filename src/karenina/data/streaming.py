@@ -41,12 +41,14 @@ class Survey:
     """What a folder, file, array or data set holds, before any image is decoded.
 
     sizes: (height, width) -> images. modes: of image files, Pillow's word -> files. grey: whether all are grey.
+    animated: files with several frames, of which the first is taken.
     """
 
     count: int
     sizes: Counter[tuple[int, int]]
     modes: Counter[str]
     grey: bool
+    animated: int = 0
 
     @property
     def alpha(self) -> int:
@@ -62,7 +64,7 @@ def survey(images: Images) -> Survey:
     """What there is to read: from the heads of files and arrays alone.
 
     >>> survey(np.zeros((5, 8, 6, 3), np.uint8))
-    Survey(count=5, sizes=Counter({(8, 6): 5}), modes=Counter(), grey=False)
+    Survey(count=5, sizes=Counter({(8, 6): 5}), modes=Counter(), grey=False, animated=0)
     """
     if isinstance(images, DataSet):
         return _of_shape(len(images), images.image_shape[1:], images.image_shape[0])
@@ -76,9 +78,10 @@ def survey(images: Images) -> Survey:
     if path.is_dir():
         heads = image_heads(image_files(path, recursive=bool(options.get("recursive"))))
         cut = _pair(options.get("crop"))
-        modes = Counter(mode for mode, _ in heads)
+        modes = Counter(head.mode for head in heads)
         grey = all(mode in ("1", "L", "LA", *_SIXTEEN_BITS) for mode in modes)
-        return Survey(len(heads), Counter(cut or size for _, size in heads), modes, grey)
+        animated = sum(head.animated for head in heads)
+        return Survey(len(heads), Counter(cut or head.size for head in heads), modes, grey, animated)
     shape = stored(path).shape
     axis = _channel_axis(path, shape)
     return _of_shape(shape[0], _sides(shape, axis), 1 if axis is None else shape[axis])

@@ -92,6 +92,8 @@ class Folder:
     def save_answer(self, answer: Mapping[str, Any], ranking: Any, chosen: Path | None) -> None:
         """The ranking, the model, and the answer last: what it names is there."""
         sweep(self.path)
+        for half in self.path.glob(f".{MODEL}.????????"):  # of a killed process; the folder is ours alone
+            shutil.rmtree(half, ignore_errors=True)
         with atomic(self.path / RANKING) as part:
             ranking.to_csv(part, index=False, float_format="%.4f")
         if chosen is not None:
@@ -148,7 +150,7 @@ def read_answer(path: str | os.PathLike[str]) -> dict[str, Any]:
 def fit_of(run: str | os.PathLike[str]) -> Path | None:
     """The fit that a run belongs to: its own folder, or one above it."""
     path = Path(run).resolve()
-    return next((folder for folder in (path, *list(path.parents)[:3]) if (folder / FIT).exists()), None)
+    return next((folder for folder in (path, *list(path.parents)[:5]) if (folder / FIT).exists()), None)
 
 
 def read_names(run: str | os.PathLike[str], latents: int, weights: str) -> dict[int, str]:

@@ -14,7 +14,7 @@ from karenina.fitting.look import Look
 FEW_IMAGES, VERY_FEW_IMAGES = 1000, 100
 FEW_STEPS = 1000
 FEW_SEEDS = 4
-POOR = 0.5  # of the variance of the pixels
+POOR, NOTHING = 0.5, 0.05  # of the variance of the pixels
 NO_TRUST, CARE, FAIR = "do not trust any of these", "with care", "fairly sure"
 
 
@@ -42,8 +42,9 @@ class Verdict:
         return {**asdict(self), "chance": None if math.isnan(self.chance) else round(self.chance, 4)}
 
 
-def judge(compared: Compared, steps: int) -> Verdict:
-    """How sure the choice is. The models agree if their UDR is more than chance explains (`choice.chance`)."""
+def judge(look: Look, compared: Compared, steps: int) -> Verdict:
+    """How sure the choice is. The models agree if their UDR is more than chance explains (`choice.chance`), which holds
+    for many images: on few of them codes agree by chance."""
     best = compared.best
     if best is None:
         why = "No model has an active latent." if compared.models else "No model is finished."
@@ -57,12 +58,18 @@ def judge(compared: Compared, steps: int) -> Verdict:
     if model.active == 1:
         why = "The chosen model has one active latent: that seeds agree on it says nothing about disentanglement."
         return Verdict(NO_TRUST, why, limit)
+    if look.distinct < VERY_FEW_IMAGES:
+        return Verdict(NO_TRUST, f"On {look.distinct:,} different images models agree by chance.", limit)
+    if model.explained < NOTHING:
+        why = f"The chosen model explains {_percent(model.explained)} of the variance of the pixels: it learnt nothing."
+        return Verdict(NO_TRUST, why, limit)
     seen = f"The {seeds} seeds of {model.setting} have a UDR of {score:.2f}"
     if agreement <= 0:
         why = f"{seen}, and latents turned at random would reach {limit:.2f}: the seeds disagree everywhere."
         return Verdict(NO_TRUST, f"{why} Nothing disentangles.", limit)
     above = f"{seen}; latents turned at random would reach {limit:.2f}, perfect agreement is 1."
-    reasons = [f"there are only {seeds} seeds"] * (seeds < FEW_SEEDS)
+    reasons = [f"{look.distinct:,} different images are few"] * (look.distinct < FEW_IMAGES)
+    reasons += [f"there are only {seeds} seeds"] * (seeds < FEW_SEEDS)
     reasons += [f"{steps:,} steps are few"] * (steps < FEW_STEPS)
     # Half way between chance and perfect agreement.
     reasons += ["the agreement is far from perfect"] * (agreement < 0.5)

@@ -22,6 +22,7 @@ from karenina.fitting.folder import ANSWER, Folder, Plan
 from karenina.fitting.guidance import advise, judge
 from karenina.fitting.halving import MOST_SEEDS, Setting, Wanted, cut, first_round, next_round
 from karenina.fitting.look import CPU_SIDES, Look, Source, look_at, open_source
+from karenina.fitting.stops import Interrupted, forget, unfinished
 
 if TYPE_CHECKING:
     from karenina.training.population import PopulationProgress
@@ -87,6 +88,7 @@ class Job:
     tried: list[tuple[Path, Setting]] = field(default_factory=list)  # by a search: folders of seeds
     front: list[dict[str, Any]] = field(default_factory=list)  # of a search
     said: int = 0  # models of which the settings were told
+    interrupted: Interrupted = field(default_factory=Interrupted)
 
     def run(self) -> Fit:
         self.prepare()
@@ -197,7 +199,7 @@ class Job:
         steps = 12
         given = {"network": network, "steps": steps, "latents": self.wishes.latents}
         like = [(setting, i) for setting, seeds in first_round(["beta_vae"], FEW_MODELS).items() for i in seeds]
-        members = [self._member(noise, setting, i, given)[0] for setting, i in like]
+        members = [self.member(noise, setting, i, given)[0] for setting, i in like]
         begun = clocks.perf_counter()
         moments: list[float] = []
 
@@ -214,7 +216,7 @@ class Job:
         stacked = worth_stacking(members[0], self.device)
         return max(apart[len(apart) // 2] / (len(like) if stacked else 1), 1e-6)
 
-    def _member(
+    def member(
         self, data: DataSet, setting: Setting, index: int, given: Mapping[str, Any]
     ) -> "tuple[Member, str, list[str]]":
         """The model of a setting and a seed, the name of its directory, and which of its settings are left to us."""
@@ -251,6 +253,7 @@ class Job:
             self._count_time()
             self.folder.save()
             self.answer(page=plan.done == 1)
+            forget(self)
 
     def room(self) -> int:
         """Models that can still be trained."""
@@ -266,13 +269,14 @@ class Job:
         plan = self.plan
         root = self.folder.runs(plan) if root is None else root
         given = {"network": plan.network, "steps": plan.steps, "latents": plan.latents, **(more or {})}
-        made = [self._member(self.data, s, i, given) for s, seeds in wanted.items() for i in seeds]
+        made = [self.member(self.data, s, i, given) for s, seeds in wanted.items() for i in seeds]
         begun = clocks.monotonic()
         every = min(60.0, max(self.clock.seconds / 4, 10.0))  # a checkpoint of many models takes half a second
         options = Options(self.device, "auto", every, self._watch)
         paths: list[Path | None] = [root / name for _, name, _ in made]
         new = sum(path is not None and not (path / "model.safetensors").exists() for path in paths)
-        train_members(self.data, [m for m, _, _ in made], paths, options, root, [free for _, _, free in made])
+        with self.interrupted:
+            train_members(self.data, [m for m, _, _ in made], paths, options, root, [free for _, _, free in made])
         taken = clocks.monotonic() - begun
         if new == len(made):
             plan.seconds = taken / (new * plan.steps)
@@ -280,6 +284,7 @@ class Job:
     def _watch(self, at: "PopulationProgress") -> None:
         if self.clock.left < min(self.closing, 0.25 * self.clock.seconds):
             raise OutOfTime
+        self.interrupted.check()
         if self.progress is not None:
             self.progress(at)
 
@@ -291,7 +296,7 @@ class Job:
                 self.answered = plan
                 return found
         self.answered = self.plan
-        return []
+        return unfinished(self)
 
     def _finished(self, plan: Plan) -> list[Model]:
         root = self.folder.runs(plan)
@@ -326,13 +331,14 @@ class Job:
         if not compared.models and (self.folder.path / ANSWER).exists():
             self.say("No new model was finished: the answer of before stands.")
             return read_fit(self.folder.path)
-        verdict = judge(compared, plan.steps)
-        advice = advise(self.look, compared, plan.steps, plan.latents, self.stopped)
+        steps = compared.models[0].config.steps if compared.models else plan.steps
+        verdict = judge(self.look, compared, steps)
+        advice = advise(self.look, compared, steps, plan.latents, self.stopped)
         if len(compared.models) != self.said:
             self.said = len(compared.models)
             for line in describe_settings(compared):
                 self.say(line)
-        found = make_answer(self.folder, plan, compared, self.look, verdict, advice, self.front)
+        found = make_answer(self.folder, replace(plan, steps=steps), compared, self.look, verdict, advice, self.front)
         if self.tracker is not None:
             self._track(compared)
         if page:

@@ -177,6 +177,8 @@ def open_source(
         said.append(f"{_count(found.alpha, 'file')} with transparency: it is dropped.")
     if found.sixteen_bits:
         said.append(f"{_count(found.sixteen_bits, 'file')} with 16 bits: read as 8.")
+    if found.animated:
+        said.append(f"{_count(found.animated, 'file')} with several frames: the first is taken.")
     return Source(data, network, options, tuple(said))
 
 

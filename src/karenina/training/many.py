@@ -218,6 +218,18 @@ def train_members(
     return [found[i] for i in range(len(members))]
 
 
+def trained_so_far(data: DataSet, members: Sequence[Member], device: torch.device, folder: Path) -> list[Run]:
+    """The models of `train_members` where it was interrupted, from the checkpoints of their populations: runs of the
+    steps that they have, which are not written anywhere."""
+    begun, _ = _resumed(folder, members, list(range(len(members))), {})
+    crowds = [[members[i] for i in indices] for indices in begun]
+    return [
+        run
+        for crowd in crowds
+        for run in Population(data, crowd, [None] * len(crowd), Options(device), folder, 0, len(crowd)).so_far()
+    ]
+
+
 def _shown_alone(options: Options, config: Config, done: int, total: int) -> Callable[[Progress], None] | None:
     """The progress of a model that is trained by itself, in the words of a population."""
     tell = options.progress

@@ -5,7 +5,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,20 @@ class Population:
                 file.unlink(missing_ok=True)
         return results
 
+    def so_far(self) -> list[Run]:
+        """The members as the newest checkpoint has them: runs of as many steps, which are not written."""
+        learner, state = self._resume()
+        if not state.step:
+            return []
+        return [
+            Run(
+                replace(self.members[i].config, steps=state.step),
+                learner.network(place),
+                pd.DataFrame(state.history[i]).astype({"step": "int64"}),
+            )
+            for place, i in enumerate(state.alive)
+        ]
+
     def _fit(self, learner: PopulationLearner, state: State) -> None:
         config, device, steps = self.config, self.options.device, self.config.steps
         row_every = min(max(steps // 200, 1), 100)
@@ -146,15 +160,23 @@ class Population:
             state.step += 1
             if state.step % row_every == 0 or state.step == steps:
                 self._close_row(learner, batches, state)
-                self._report(state, started, first)
+                try:
+                    self._report(state, started, first)
+                except BaseException:  # whoever watches has seen enough: nothing that was trained is lost
+                    self._settle(learner, batches, state)
+                    raise
             if watched is not None and state.step in moments and state.alive:
                 self._watch(learner, state, watched)
-            if self.file is not None and time.monotonic() - saved >= self.options.checkpoint_seconds:
-                if state.step < steps and state.alive:
-                    batches.settle()
-                    learner.epsilon.settle()
-                    self._save(learner, state)
+            if time.monotonic() - saved >= self.options.checkpoint_seconds:
+                self._settle(learner, batches, state)
                 saved = time.monotonic()
+
+    def _settle(self, learner: PopulationLearner, batches: Batches, state: State) -> None:
+        """Write a checkpoint, unless there is nothing left to resume."""
+        if self.file is not None and state.step < self.config.steps and state.alive:
+            batches.settle()
+            learner.epsilon.settle()
+            self._save(learner, state)
 
     def _report(self, state: State, started: float, first: int) -> None:
         if self.options.progress is None:

@@ -1,0 +1,81 @@
+"""A fit that is killed or interrupted in any phase: nothing on disk is half, and the same call reaches the same end."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import karenina
+from karenina.fitting.folder import PAGE
+
+OPTIONS = {"models": 12, "steps": 150, "latents": 3, "methods": "beta_vae"}
+# Where a phase can be met: a function, and the call of it that is stopped.
+PHASES = {
+    "looking": ("karenina.fitting.job.look_at", 1),
+    "first round": ("karenina.fitting.job.Job._watch", 40),
+    "ranking": ("karenina.fitting.job.compare", 1),
+    "copying the choice": ("karenina.fitting.folder.shutil.copy2", 2),
+    "first page": ("karenina.fitting.page.animation", 1),
+    "second round": ("karenina.fitting.job.Job._watch", 240),
+    "last page": ("karenina.fitting.page._reconstructions", 2),
+}
+AFTER_AN_ANSWER = ("first page", "second round", "last page")
+STOP = """
+import os, sys
+import karenina.fitting.job, karenina.fitting.page
+from karenina.cli import main
+target, at, number = sys.argv.pop(1), int(sys.argv.pop(1)), int(sys.argv.pop(1))
+*parts, name = target.split(".")[1:]
+holder = karenina
+for part in parts:
+    holder = getattr(holder, part)
+real, seen = getattr(holder, name), []
+def stop(*args, **kwargs):
+    seen.append(1)
+    if len(seen) == at:
+        os.kill(os.getpid(), number)
+    return real(*args, **kwargs)
+setattr(holder, name, stop)
+main()
+"""
+
+
+def stopped(phase, out, number):
+    target, at = PHASES[phase]
+    words = [f"--{name}={value}" for name, value in OPTIONS.items()]
+    given = [sys.executable, "-c", STOP, target, str(at), str(int(number)), "fit", "blobs", "--out", str(out), *words]
+    return subprocess.run(given, capture_output=True, text=True, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return karenina.fit("blobs", out=tmp_path_factory.mktemp("whole"), **OPTIONS)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_killed_in_any_phase_it_continues_to_the_same_end(phase, whole, tmp_path):
+    assert stopped(phase, tmp_path, signal.SIGKILL).returncode == -signal.SIGKILL
+    if phase in AFTER_AN_ANSWER:
+        assert karenina.pick(tmp_path).config.data == "blobs"
+    again = karenina.fit("blobs", out=tmp_path, **OPTIONS)
+    pd.testing.assert_frame_equal(again.ranking, whole.ranking)
+    assert again.page.exists()
+    known = {entry.name for entry in whole.path.iterdir()}
+    assert {entry.name for entry in tmp_path.iterdir()} == known
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_interrupted_in_any_phase_it_answers_or_says_that_it_continues(phase, whole, tmp_path):
+    done = stopped(phase, tmp_path, signal.SIGINT)
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    if phase in ("looking", "last page"):
+        assert done.stderr == "karenina: interrupted; the same command continues\n"
+    else:
+        assert "Stopped. Ranking what is finished" in done.stdout
+        assert (tmp_path / PAGE).exists()
+    again = karenina.fit("blobs", out=tmp_path, **OPTIONS)
+    pd.testing.assert_frame_equal(again.ranking, whole.ranking)
