@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, metric
-from karenina.numerics.checks import flags, positive_integer
-from karenina.numerics.columns import ranks, standardised
+from karenina.numerics.checks import flags, positive_integer, ranks
+from karenina.numerics.columns import standardised
 
 # Codes whose range is at most this share of the largest range are left out (Hsu et al. 2023, as released).
 INACTIVE = 1 / 20

@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.numerics.checks import ranks as ranks
-
 
 def standardised(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     """Columns with mean 0 and standard deviation 1; constant columns become 0."""
