@@ -176,6 +176,10 @@ def test_a_time_is_kept_by_what_is_planned(tmp_path, monkeypatch):
     short = json.loads((tmp_path / "b" / "fit.json").read_text())["plans"][0]
     assert 0.5 * 60 < short["steps"] * jobs.MODELS * 0.001 <= jobs.TRAINING_SHARE * 60
     assert short["methods"] == ["beta_vae"]
+    monkeypatch.setattr(jobs.clocks, "process_time", lambda: 0.0)  # as on a machine that is busy with other things
+    karenina.fit("blobs", out=tmp_path / "c", time="1m")
+    busy = json.loads((tmp_path / "c" / "fit.json").read_text())["plans"][0]
+    assert busy["steps"] < short["steps"]
 
 
 def test_a_full_disk_is_one_clear_error_and_loses_nothing(found, folder, tmp_path, monkeypatch):
