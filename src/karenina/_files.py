@@ -104,6 +104,8 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise ValueError(f"{folder} is not a directory, nor can it be made one: a file is in the way") from None
+    except PermissionError:
+        raise ValueError(f"{folder} cannot be made: permission denied") from None
     return folder
 
 

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import karenina
+from karenina.cli import app
 from karenina.fitting import job as jobs
 from karenina.fitting import page as pages
 from karenina.fitting.core import parse_time
@@ -175,6 +176,10 @@ def test_a_time_is_kept_by_what_is_planned(tmp_path, monkeypatch):
     short = json.loads((tmp_path / "b" / "fit.json").read_text())["plans"][0]
     assert 0.5 * 60 < short["steps"] * jobs.MODELS * 0.001 <= jobs.TRAINING_SHARE * 60
     assert short["methods"] == ["beta_vae"]
+    monkeypatch.setattr(jobs.clocks, "process_time", lambda: 0.0)  # as on a machine that is busy with other things
+    karenina.fit("blobs", out=tmp_path / "c", time="1m")
+    busy = json.loads((tmp_path / "c" / "fit.json").read_text())["plans"][0]
+    assert busy["steps"] < short["steps"]
 
 
 def test_a_full_disk_is_one_clear_error_and_loses_nothing(found, folder, tmp_path, monkeypatch):
@@ -187,11 +192,28 @@ def test_a_full_disk_is_one_clear_error_and_loses_nothing(found, folder, tmp_pat
     monkeypatch.setattr("karenina.fitting.folder.shutil.copy2", full)
     with pytest.raises(OSError, match="No space left"):
         karenina.fit("blobs", out=tmp_path, models=4, **LEARNT)
+    words = ["fit", "blobs", "--out", str(tmp_path), "--models", "4", "--steps", "150", "--latents", "3"]
+    with pytest.raises(ValueError, match="no space left for .*: make room, and the same command continues"):
+        app(words, standalone_mode=False)
     monkeypatch.undo()
     assert (tmp_path / "answer.json").read_bytes() == answer
     assert karenina.pick(tmp_path).config.data == "blobs"
     assert not list(tmp_path.glob(".model.*"))
     assert len(karenina.fit("blobs", out=tmp_path, models=4, **LEARNT).ranking) == 4
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_before_images_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("karenina.fitting.folder.os.access", lambda *_: False)
+    monkeypatch.setattr(jobs.Job, "run", None)
+    with pytest.raises(ValueError, match=r"mine cannot be written to: permission denied"):
+        karenina.fit("blobs", out=tmp_path / "mine", models=4)
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("karenina._files.Path.mkdir", refuse)
+    with pytest.raises(ValueError, match=r"mine cannot be made: permission denied"):
+        karenina.fit("blobs", out=tmp_path / "mine", models=4)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1.5h", 5400), ("2h5s", 7205), (3, 3)])

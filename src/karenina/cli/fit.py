@@ -1,5 +1,6 @@
 """`karenina fit`, `encode` and `export`: from images of your own to a chosen model, its codes and files of it."""
 
+import errno
 import sys
 import time
 from pathlib import Path
@@ -85,6 +86,10 @@ def fit(
         except KeyboardInterrupt:  # before there was a plan, or when the answer was being written
             print("karenina: interrupted; the same command continues", file=sys.stderr)
             raise typer.Exit(130) from None
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            raise ValueError(f"no space left for {out}: make room, and the same command continues") from None
     if as_json:
         print_json({"fit": out, "stopped": found.stopped, "page": found.page, **found.answer, "ranking": found.ranking})
     else:

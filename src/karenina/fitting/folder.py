@@ -72,6 +72,8 @@ class Folder:
     def open(cls, path: str | os.PathLike[str]) -> "Folder":
         """The fit in a folder, or a new one in an empty folder."""
         root = make_folder(path)
+        if not os.access(root, os.W_OK):  # said before thousands of images are read
+            raise ValueError(f"{root} cannot be written to: permission denied")
         if (root / FIT).exists():
             about = _read(root / FIT)
             try:

@@ -21,7 +21,7 @@ from karenina.fitting.choice import ROWS, Compared, Model, compare, measure
 from karenina.fitting.folder import ANSWER, Folder, Plan
 from karenina.fitting.guidance import advise, judge
 from karenina.fitting.halving import MOST_SEEDS, Setting, Wanted, cut, first_round, next_round
-from karenina.fitting.look import CPU_SIDES, Look, Source, look_at, open_source
+from karenina.fitting.look import CPU_SIDES, Look, Source, describe, look_at, open_source
 from karenina.fitting.stops import Interrupted, forget, unfinished
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class Job:
     tried: list[tuple[Path, Setting]] = field(default_factory=list)  # by a search: folders of seeds
     front: list[dict[str, Any]] = field(default_factory=list)  # of a search
     said: int = 0  # models of which the settings were told
+    began: tuple[float, float] = field(default_factory=lambda: (clocks.monotonic(), clocks.process_time()))
     interrupted: Interrupted = field(default_factory=Interrupted)
 
     def run(self) -> Fit:
@@ -112,6 +113,9 @@ class Job:
         self.say(describe(self.look))
         for sentence in self.source.said:
             self.say(sentence)
+        # On a busy machine the end takes longer, too.
+        busy = (clocks.monotonic() - self.began[0]) / max(clocks.process_time() - self.began[1], 1e-3)
+        self.closing = min(self.closing * max(busy, 1.0), self.most_closing)
         self.plan = self._plan(last)
         self.folder.save()
         self.shown: NDArray[np.uint8] = inputs(self.data, ROWS)[0]
@@ -119,6 +123,10 @@ class Job:
     @property
     def data(self) -> DataSet:
         return self.source.data
+
+    @property
+    def most_closing(self) -> float:
+        return 0.25 * self.clock.seconds
 
     def _open(self, size: Any = None) -> Source:
         wishes, kind = self.wishes, self.device.type
@@ -282,7 +290,7 @@ class Job:
             plan.seconds = taken / (new * plan.steps)
 
     def _watch(self, at: "PopulationProgress") -> None:
-        if self.clock.left < min(self.closing, 0.25 * self.clock.seconds):
+        if self.clock.left < min(self.closing, self.most_closing):
             raise OutOfTime
         self.interrupted.check()
         if self.progress is not None:
@@ -377,17 +385,6 @@ class Job:
         self._count_time()
         self.folder.save()
         return replace(self.answer(page=True), stopped=self.stopped)
-
-
-def describe(look: Look) -> str:
-    """What was seen, in a sentence."""
-    channels, height, width = look.shape
-    kind = {1: "grey", 3: "colour"}.get(channels, f"{channels}-channel")
-    flat = f"{100 * look.flat:.0f} % of the pixels hardly change"
-    return (
-        f"{look.count:,} {kind} images of {height}x{width}, values {look.low} to {look.high}, "
-        f"{look.distinct:,} different; {flat}."
-    )
 
 
 def _minutes(seconds: float) -> str:

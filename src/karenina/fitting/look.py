@@ -59,6 +59,17 @@ class Look:
         return {**asdict(self), "shape": list(self.shape), "unaligned": self.unaligned}
 
 
+def describe(look: Look) -> str:
+    """What was seen, in a sentence."""
+    channels, height, width = look.shape
+    kind = {1: "grey", 3: "colour"}.get(channels, f"{channels}-channel")
+    flat = f"{100 * look.flat:.0f} % of the pixels hardly change"
+    return (
+        f"{look.count:,} {kind} images of {height}x{width}, values {look.low} to {look.high}, "
+        f"{look.distinct:,} different; {flat}."
+    )
+
+
 def look_at(data: DataSet) -> Look:
     """Go through the images once, a thousand at a time. Factors are not looked at.
 
