@@ -138,3 +138,12 @@ def test_long_names_leave_room_for_the_panels(tmp_path):
     frame = pd.DataFrame({"data": data, "method": "m", "score": "mig", "predictor": "method"})
     frame[["explained", "low", "high"]] = 0.5
     shown(draw(variance_explained.chart(frame)), tmp_path / "bars.png")
+
+
+def test_a_logarithmic_axis_of_less_than_a_decade_has_ticks():
+    from karenina.studies.analyses.charts import Chart, Panel, Series, draw
+
+    panel = Panel("", (Series("a", (0, 1, 2), (0.05, 0.1, 0.4)),), "beta", "nats", symlog=True)
+    axis = draw(Chart("lines", (panel,))).axes[0]
+    low, high = axis.get_ylim()
+    assert sum(low <= tick <= high for tick in axis.get_yticks()) >= 3

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import SymmetricalLogLocator
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
@@ -207,6 +208,9 @@ def _draw_panel(ax: Any, panel: Panel, kind: str) -> None:
     if panel.symlog:
         ax.set_yscale("symlog", linthresh=0.01)
         ax.yaxis.set_major_formatter("{x:g}")
+        low, high = ax.get_ylim()
+        if sum(low <= value <= high for value in (0, *10.0 ** np.arange(-2, 5))) < 3:  # powers of ten are too few
+            ax.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=0.01, subs=(1, 2, 5)))
     if panel.ticks:
         long = sum(len(text) + 1 for text in panel.ticks) > 26
         turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if long else {}
