@@ -1,6 +1,7 @@
 """How good is the model that `karenina fit` chooses? On data whose labels it does not see.
 
 python benchmarks/fit.py FOLDER [blobs dsprites digits fashion] [--populations 5] [--write]   # resumes; again: seconds
+python benchmarks/fit.py FOLDER --rules [--write]               # other rules of the choice, on the populations above
 python benchmarks/fit.py FOLDER --search [--repetitions 5] [--seconds 60] [--write]           # the search and the grid
 
 For each data set, populations of 20 models by `karenina.fit(models=20)`, each from other seeds. All models are then
@@ -12,13 +13,16 @@ import argparse
 import gzip
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from pages import markdown, write_part
 
 import karenina
 from karenina._files import atomic
+from karenina.fitting.choice import KEPT
 
 METRICS = {"mig": "MIG", "dci_boosted": "DCI"}
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -112,6 +116,49 @@ def choices(names: list[str], populations: int, folder: Path) -> str:
 _WHAT = ("percentile", "percentile of elbo", "chosen", "elbo", "mean", "oracle")
 
 
+def kept(table: pd.DataFrame, score: pd.Series) -> int:
+    """The model with the highest UDR of all to all where the score of its setting is nearly that of the best one."""
+    good = score[(score > 0) & (score >= KEPT * score.max())]
+    return int(table["udr_a2a"][good.index if len(good) else score.index].idxmax())
+
+
+def middle(table: pd.DataFrame, column: str) -> pd.Series:
+    return table.groupby(["method", "strength"])[column].transform("median")
+
+
+# Table of models with an active latent -> row of the chosen one.
+RULES: dict[str, Callable[[pd.DataFrame], int]] = {
+    "as it is": lambda t: kept(t, t["agreement"]),
+    "only settings that explain 3/4 of what the best does": lambda t: kept(
+        t, t["agreement"][middle(t, "explained") >= 0.75 * t["explained"].max()]
+    ),
+    "UDR of all to all alone": lambda t: int(t["udr_a2a"][t["active"] > 1].idxmax()),
+    "agreement x active latents": lambda t: kept(t, t["agreement"] * middle(t, "active")),
+    "agreement x (active latents - 1)": lambda t: kept(t, t["agreement"] * (middle(t, "active") - 1)),
+    "highest ELBO": lambda t: int(t["elbo"].idxmax()),
+}
+_DECIDE = 3  # populations to decide by; the others judge
+
+
+def rules(folder: Path) -> str:
+    """Percentile of what each rule chooses: first populations / last populations."""
+    lines = []
+    for rule, choose in RULES.items():
+        line = [rule]
+        for name, metrics in (("blobs", METRICS), ("dsprites", METRICS), ("digits", ["mig"]), ("fashion", ["mig"])):
+            for key in metrics:
+                found: tuple[list[float], list[float]] = ([], [])
+                for seed, labels in enumerate(sorted(folder.glob(f"{name}-?/labels.json"))):
+                    known = pd.DataFrame(json.loads(labels.read_text())).T
+                    table = pd.read_csv(labels.parent / "ranking.csv").merge(known, left_on="run", right_index=True)
+                    if len(table) == MODELS:
+                        row = choose(table[table["active"] > 0])
+                        found[seed >= _DECIDE].append(percentile(table[key].to_numpy(), table.index.get_loc(row)))
+                line.append(" / ".join(f"{np.mean(part):.0f} ({len(part)})" if part else "–" for part in found))
+        lines.append(line)
+    return markdown(["rule", "blobs, MIG", "DCI", "dsprites, MIG", "DCI", "digits, MIG", "fashion, MIG"], lines)
+
+
 def searches(repetitions: int, seconds: float, folder: Path) -> str:
     """The search and the grid with the same time on blobs."""
     lines = []
@@ -137,13 +184,16 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", default=["blobs", "digits"])
     parser.add_argument("--populations", type=int, default=5)
+    parser.add_argument("--rules", action="store_true")
     parser.add_argument("--search", action="store_true")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--write", action="store_true", help="into docs/fit.md")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    if given.search:
+    if given.rules:
+        text, part = rules(given.folder), "benchmarks/fit.py --rules"
+    elif given.search:
         text, part = searches(given.repetitions, given.seconds, given.folder), "benchmarks/fit.py --search"
     else:
         text, part = choices(given.names, given.populations, given.folder), "benchmarks/fit.py"

@@ -226,7 +226,7 @@ def test_a_larger_grid_resumes_what_was_begun_and_keeps_what_is_done(tmp_path):
     seen = []
     runs = train_many("blobs", grid={"beta": [1.0, 4.0]}, out=tmp_path, seeds=2, progress=seen.append, **SHORT)
     assert len(begun) == 1
-    assert min(at.step for at in seen[:10]) == 10
+    assert min(at.step for at in seen[:10]) == 11
     assert [at.total for at in seen] == [4] * len(seen)
     for run in runs:
         same(run, alone(run))
@@ -259,7 +259,7 @@ def test_damaged_checkpoints_cost_time_only(tmp_path):
     with pytest.warns(UserWarning, match="of no use: .* does not have its checksum"):
         runs = train_many("blobs", progress=seen.append, **arguments)
     assert len(runs) == 4
-    assert seen[0].step == 11
+    assert seen[0].step == 12
     for run in runs:
         same(run, alone(run))
 
