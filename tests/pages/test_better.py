@@ -82,3 +82,13 @@ def test_without_labels_nothing_is_said():
     assert with_comparison(contents((0.9, 0.8, 0.5)), choice, np.arange(3)).labels == ""
     with pytest.raises(ValueError, match="same rows"):
         better(("A", "B"), CODES["good"][:50], CODES["bad"], FACTORS)
+
+
+def test_a_difference_that_rounds_to_nothing_has_no_minus(monkeypatch):
+    import pandas as pd
+
+    row = {"metric": "mig", "property": "compactness", "a": 0.5, "b": 0.501, "difference": -0.001, "low": -0.004}
+    monkeypatch.setattr(
+        "karenina.pages.better.difference", lambda *_, **__: pd.DataFrame([{**row, "high": 0.1, "p": 0.7}])
+    )
+    assert "0.50 against 0.50, +0.00 [+0.00, +0.10]" in better(("A", "B"), CODES["good"], CODES["good"], FACTORS)

@@ -142,7 +142,7 @@ def analyse(folder: Path, paper: str | None, *, figures: bool, as_json: bool) ->
     if len(rows) < len(plan.strengths):
         print(f"{folder} is not complete: {len(rows)} of {len(plan.strengths)} models are analysed")
     frame = write_analysis(folder, rows, plan.cap, figures=figures)
-    print(frame.to_string(index=False, float_format="{:+.2f}".format))
+    print(frame.to_string(index=False, float_format="{:+z.2f}".format))
     agents = len(rows) * plan.initialisations
     print(f"{sum(row['censored'] for row in rows):,} of {agents:,} agents were censored at {plan.cap:,} steps")
     if plan.masks == "oracle":

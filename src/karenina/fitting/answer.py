@@ -155,7 +155,7 @@ def describe_settings(compared: Compared) -> list[str]:
         score = compared.score(setting)
         active = " ".join(str(compared.models[i].active) for i in mine)
         if math.isfinite(score):
-            text = f"UDR {score:.2f}, {compared.agreement(setting):+.2f} above chance (perfect is 1)"
+            text = f"UDR {score:.2f}, {compared.agreement(setting):+z.2f} above chance (perfect is 1)"
         else:
             text = "no UDR"
         lines.append(f"  {setting!s:24s} {text}; active latents {active}")

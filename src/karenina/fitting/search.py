@@ -94,7 +94,7 @@ def run_search(job: "Job", track: str | None) -> "Fit":
             _collect(study, job)
             job.front = front(study)
             for one in job.front:
-                job.say(f"On the front: {one['active']:g} active, agreement {one['agreement']:+.2f}: {one['setting']}")
+                job.say(f"On the front: {one['active']:g} active, agreement {one['agreement']:+z.2f}: {one['setting']}")
             return job.finish()
 
 
@@ -152,7 +152,7 @@ def _try(trial: Any, job: "Job") -> tuple[float, float]:
     agreement = found.agreement(setting) if found.models else math.nan
     active = found.known[setting].middle if found.models else 0
     score = agreement if math.isfinite(agreement) else -1.0
-    job.say(f"  {name}: agreement {score:+.2f}, active latents {active:g}")
+    job.say(f"  {name}: agreement {score:+z.2f}, active latents {active:g}")
     return score, float(active)
 
 

@@ -64,7 +64,7 @@ def better(
     if not parts:
         parts = [f"cannot be told from {labels[1]}"]
     for name, row in zip(names, found.itertuples()):
-        bounds = f"{row.difference:+.2f} [{row.low:+.2f}, {row.high:+.2f}]"
+        bounds = f"{row.difference:+z.2f} [{row.low:+z.2f}, {row.high:+z.2f}]"
         numbers.append(f"{name} {row.a:.2f} against {row.b:.2f}, {bounds}, p {row.p:.2f}")
     said = f"On the same {len(z):,} inputs {labels[0]} {' and '.join(parts)}"
     return f"{said}: {'; '.join(numbers)} (random halves of the rows, 95 %)."

@@ -285,7 +285,4 @@ def plain_number(value: float, digits: int = 2) -> str:
     >>> plain_number(-0.001), plain_number(0.5), plain_number(float("nan"))
     ('0.00', '0.50', '–')
     """
-    if math.isnan(value):
-        return "–"
-    text = f"{value:.{digits}f}"
-    return text.lstrip("-") if float(text) == 0 else text
+    return "–" if math.isnan(value) else f"{value:z.{digits}f}"

@@ -134,7 +134,7 @@ def sentence(found: Sequence[Correlation]) -> str:
     for score, whose in (("udr_spearman", "Duan et al. (2020)"), ("dynamics", "Holtz et al. (2022)")):
         one, paper = by[score], papers[score]
         name = SCORES[score][0].upper() + SCORES[score][1:]
-        text = f"{name}: this study {says[one.verdict]} the {paper:+.2f} of {whose}"
+        text = f"{name}: this study {says[one.verdict]} the {paper:+z.2f} of {whose}"
         if np.isnan(one.rho):
             parts.append(f"{text}: there are too few models, or all are equal in steps or scores.")
             continue
@@ -148,11 +148,11 @@ def sentence(found: Sequence[Correlation]) -> str:
 
 
 def number(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:+.2f}"
+    return "-" if np.isnan(value) else f"{value:+z.2f}"
 
 
 def bounds(interval: tuple[float, float]) -> str:
-    return "-" if np.isnan(interval).any() else f"[{interval[0]:+.2f}, {interval[1]:+.2f}]"
+    return "-" if np.isnan(interval).any() else f"[{interval[0]:+z.2f}, {interval[1]:+z.2f}]"
 
 
 def scatter(rows: Sequence[dict[str, Any]], found: Sequence[Correlation], cap: int) -> Chart:
