@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -112,7 +111,7 @@ class Population:
                 continue
             history = pd.DataFrame(state.history[i]).astype({"step": "int64"})
             trace = np.stack([moment[i] for moment in state.trace]) if member.config.trace else None
-            network: Any = learner.network(state.alive.index(i))
+            network = learner.network(state.alive.index(i))
             run = Run(member.config, network, history, trace, self.paths[i])
             path = self.paths[i]
             if path is not None:

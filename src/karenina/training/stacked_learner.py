@@ -183,7 +183,7 @@ class PopulationLearner:
         mean, _ = self.encode(x.expand(len(self.members), *x.shape))
         return network(self.shape.decoder[:2], mean).flatten(2).cpu().numpy().astype(np.float16)
 
-    def network(self, i: int) -> nn.Module:
+    def network(self, i: int) -> Autoencoder:
         """The network of member i by itself."""
         member = self.members[i]
         with torch.random.fork_rng(devices=[]):
