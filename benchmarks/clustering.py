@@ -40,6 +40,9 @@ def collect(folder: Path, others: list[Path]) -> dict:
         for one in [folder, *others]
         if (one / "gate.json").exists()
     ]
+    stored = DOCS / "clustering.json"  # gates that were told before stay
+    before = json.loads(stored.read_text())["gates"] if stored.exists() else []
+    gates = [*(gate for gate in before if gate["steps"] not in {one["steps"] for one in gates}), *gates]
     agents = any((folder / place).is_dir() for place in ("agents", "models"))
     rows = Study(plan, folder).measures() if agents else []  # not yet finished: the seeds whose agents are done
     found = {"references": references, "episodes": episodes, "seconds": seconds(folder), "rows": rows}
@@ -65,7 +68,7 @@ def per_beta(rows: list[dict]) -> str:
              str(sum(row["censored"] for row in of)),
              *(f"{np.mean(values):.3g}" if values else "-" for values in scores)]
         )  # fmt: skip
-    header = ["beta", "models", "mean steps", "models' steps", "censored", *SCORES.values(), "informative latents"]
+    header = ["beta", "models", "mean steps", "models' steps", "censored", *SCORES.values(), "active latents"]
     return table(header, lines)
 
 
