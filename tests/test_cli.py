@@ -52,8 +52,8 @@ def test_data_show_draws_a_row_per_factor(name, tmp_path, command):
     with Image.open(out) as sheet:
         width, height = sheet.size
     factors = len(karenina.load(name).factor_names)
-    assert abs(height / factors - 96) < 40  # 0.8 inch a row at 120 dots an inch, and the title
-    assert width > 400
+    assert abs(height / factors - 240) < 100  # 0.8 inch a row at 300 dots an inch, and the title
+    assert width > 1000
 
 
 @pytest.mark.parametrize(

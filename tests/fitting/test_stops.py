@@ -24,7 +24,8 @@ PHASES = {
 }
 AFTER_AN_ANSWER = ("first page", "second round", "last page")
 STOP = """
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with Ctrl-C ignored
 import karenina.fitting.job, karenina.fitting.page
 from karenina.cli import main
 target, at, number = sys.argv.pop(1), int(sys.argv.pop(1)), int(sys.argv.pop(1))

@@ -94,7 +94,6 @@ def bar(*more: str) -> Any:
 
     more: fields of the task that are shown between.
     """
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)]
@@ -102,7 +101,7 @@ def bar(*more: str) -> Any:
     return Progress(
         *columns,
         TimeRemainingColumn(),
-        console=Console(file=sys.stderr),
+        console=plain_console(file=sys.stderr),
         disable=not sys.stderr.isatty(),
         expand=True,
     )
