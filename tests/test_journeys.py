@@ -45,7 +45,7 @@ def test_score_down_to_one_mig_is_six_modules():
     assert len(modules(score, factors, factors, metrics=["mig"])) == 6
 
 
-def test_training_on_the_command_line_is_seventeen_modules(command, tmp_path):
+def test_training_on_the_command_line_is_eighteen_modules(command, tmp_path):
     words = ("train", "blobs", "beta_vae", "--set", "beta=4", "--steps", 2, "--out", tmp_path / "run")
-    assert len(modules(command, *words)) == 17
+    assert len(modules(command, *words)) == 18
     assert (tmp_path / "run" / "model.safetensors").exists()
