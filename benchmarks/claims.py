@@ -8,17 +8,18 @@ the study cannot tell.
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
 from karenina.studies.analyses import beats_random, dynamics, udr_versions
 from karenina.studies.papers.locatello2019 import METRICS, UNSUPERVISED
 from karenina.studies.papers.study import Study
-from karenina.studies.results.table import NotEnough, wide_table
+from karenina.studies.results.table import wide_table
 
 Statistic = Callable[[pd.DataFrame], float]
 
@@ -65,17 +66,21 @@ def _side(number: Number, side: str, bound: float) -> str:
 
 def jackknife(statistic: Statistic, frame: pd.DataFrame, what: str, paper: float | None = None) -> Number:
     """The statistic of a tidy frame, with its interval from leaving out one seed at a time."""
-    seeds = sorted(frame["seed"].unique())
     value = statistic(frame)
-    left_out = np.array([statistic(frame[frame["seed"] != seed]) for seed in seeds])
-    n = len(seeds)
-    error = math.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum())
-    half = stats.t.ppf(0.975, n - 1) * error
+    half = student([statistic(frame[frame["seed"] != seed]) for seed in sorted(frame["seed"].unique())])
     return Number(what, value, value - half, value + half, paper)
 
 
-def claims(frame: pd.DataFrame, traced: pd.DataFrame | None, others: dict[str, Claim]) -> list[Claim]:
-    """frame: published results. traced: dynamics.parquet of the studies. others: claims of other studies, by name."""
+def student(left_out: Sequence[float] | NDArray[np.float64]) -> float:
+    """Half of the jackknife's 95 % interval: from the statistic without each of n seeds, with n - 1 degrees."""
+    values = np.asarray(left_out, float)
+    n = len(values)
+    error = math.sqrt((n - 1) / n * ((values - values.mean()) ** 2).sum())
+    return float(stats.t.ppf(0.975, n - 1) * error)
+
+
+def claims(frame: pd.DataFrame, traced: Study | None, teapots: pd.DataFrame | None) -> list[Claim]:
+    """frame: published results. traced: a study of the dynamics score. teapots: results of `eastwood2018`."""
     six = Study(frame).words_of(METRICS)
     return [
         Claim(
@@ -128,14 +133,14 @@ def claims(frame: pd.DataFrame, traced: pd.DataFrame | None, others: dict[str, C
             ),
             (("above", 0.0), ("above", 0.0)),
         ),
-        _dynamics(frame, traced),
+        _dynamics(traced),
         Claim(
             "Practitioners who tune by different metrics choose different models.",
             "Carbonneau et al. (2022), section 5.1, figure 3",
             (jackknife(different_choices, six, "share of pairs of metrics that choose different models"),),
             (("above", 0.5),),
         ),
-        others["eastwood2018"],
+        _infogan(teapots),
     ]
 
 
@@ -250,19 +255,49 @@ def _transfer(frame: pd.DataFrame) -> Claim:
     )
 
 
-def _dynamics(frame: pd.DataFrame, traced: pd.DataFrame | None) -> Claim:
-    """Over settings, with the mean of each metric over the same seeds; the interval resamples settings."""
+def _dynamics(study: Study | None) -> Claim:
+    """Over settings, with the mean of MIG over the same seeds; the interval resamples settings."""
     text = "The dynamics score ranks settings like supervised metrics do."
     source = "Holtz et al. (2022), section 5, Table 1"
-    if traced is None or traced.empty:
+    if study is None:
         return Claim(text, source, (), (), "needs traces: `trace = true` in the study")
-    try:
-        found = dynamics.compute(Study(frame).words_of(METRICS), traced)
-    except NotEnough as error:
-        return Claim(text, source, (), (), str(error))
+    found = dynamics.compute(study.words_of(METRICS), study.extra("dynamics", "traces"))
     most = found[(found["seeds"] == found["seeds"].max()) & (found["score"] == "MIG")]
     numbers = tuple(
-        Number(f"rank correlation with MIG on {row.data}, {row.seeds} seeds", row.correlation, row.low, row.high, 0.65)
+        Number(
+            f"rank correlation with MIG on {row.data}, {row.settings} settings of {row.seeds} seeds",
+            row.correlation,
+            row.low,
+            row.high,
+            0.65,
+        )
         for row in most.itertuples()
     )
     return Claim(text, source, numbers, (("above", 0.0),) * len(numbers))
+
+
+def _infogan(frame: pd.DataFrame | None) -> Claim:
+    """Table 1, by the lasso."""
+    text = "InfoGAN's codes are more disentangled than PCA's and than the VAE's."
+    source = "Eastwood & Williams (2018), section 4.3, Table 1"
+    if frame is None:
+        return Claim(text, source, (), (), "needs the models of `karenina study run eastwood2018`")
+    rows = frame[(frame["metric"] == "regression_lasso") & (frame["property"] == "disentanglement")]
+    rows = rows[rows["factor"] == ""]
+
+    def minus(other: str) -> Statistic:
+        def difference(part: pd.DataFrame) -> float:
+            mean = part.groupby("method")["value"].mean()
+            return float(mean["infogan"] - mean[other])
+
+        return difference
+
+    return Claim(
+        text,
+        source,
+        (
+            jackknife(minus("pca"), rows, "D by the lasso, InfoGAN minus PCA", round(0.75 - 0.29, 2)),
+            jackknife(minus("vae"), rows, "InfoGAN minus VAE", round(0.75 - 0.67, 2)),
+        ),
+        (("above", 0.0), ("above", 0.0)),
+    )

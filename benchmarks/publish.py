@@ -1,17 +1,20 @@
 """Publish what studies found: tables of scores in the package, and docs/results made from these tables alone.
 
-    python benchmarks/publish.py add DIR [DIR ...]    # finished studies -> src/karenina/studies/published, docs/results
-    python benchmarks/publish.py pages                # docs/results/*.md and figures from the published tables
+    python benchmarks/publish.py add DIR [DIR ...]    # finished studies -> the tables that are kept, and the pages
+    python benchmarks/publish.py pages                # docs/results/*.md and figures from the tables
     python benchmarks/publish.py again [--models 3]   # trains random published models anew: are the scores the same?
 
-Every number of the pages is computed here from the published tables; tests/test_published.py makes them again.
+Models of `locatello2019` go to src/karenina/studies/published, where `karenina.baselines()` finds them, those of
+another paper's preset to docs/results/tables/PAPER. Figures and tables that need the models themselves are made when a
+study is added, and kept. Every other number is computed from the tables: tests/studies/test_published.py makes the
+pages again.
 """
 
 import argparse
 import re
 import shutil
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +23,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from claims import Claim, claims
 from pages import DOCS, markdown
+from PIL import Image
+from verdicts import sentence, with_intervals
 
 import karenina
 from karenina.studies.analyses import selectors
 from karenina.studies.execution.folder import Folder
-from karenina.studies.papers import Made, make
-from karenina.studies.papers.lists import items
+from karenina.studies.execution.populations import populations, train_population
+from karenina.studies.papers import Made, make, paper_of
+from karenina.studies.papers.lists import Item, items
 from karenina.studies.papers.outputs import heading, name
+from karenina.studies.papers.outputs import markdown as table_text
 from karenina.studies.papers.study import Study
+from karenina.studies.plan.plan import Plan
 from karenina.studies.plan.presets import preset
 from karenina.studies.published import TABLES, baselines, publish, scoring
 from karenina.studies.results.table import SCHEMAS, with_scores, write_parquet
@@ -48,7 +56,8 @@ has each number and its bound.
 {table}
 
 Tables and figures by their own names: [Locatello et al. (2019)](locatello2019.md), [Duan et al. (2020)](duan2020.md),
-[Holtz et al. (2022)](holtz2022.md). Which score to choose a model by: [selectors](selectors.md). Also: [the clustering
+[Holtz et al. (2022)](holtz2022.md), [Carbonneau et al. (2022)](carbonneau2022.md), [Eastwood & Williams
+(2018)](eastwood2018.md). Which score to choose a model by: [selectors](selectors.md). Also: [the clustering
 task](clustering.md), [methods since 2020](beyond.md), [the audit of metrics](../audit.md).
 
 Made by `python benchmarks/publish.py pages` from the tables that `karenina.baselines()` gives.
@@ -65,30 +74,91 @@ TITLES = {
     "locatello2019": "Locatello et al. (2019)",
     "duan2020": "Duan et al. (2020)",
     "holtz2022": "Holtz et al. (2022)",
+    "carbonneau2022": "Carbonneau et al. (2022)",
+    "eastwood2018": "Eastwood & Williams (2018)",
 }
+# Papers whose preset makes other models than those of `locatello2019`.
+OWN = ("holtz2022", "carbonneau2022", "eastwood2018")
 FIGURES = {
-    "locatello2019": ("figure_1", "figure_3", "figure_4", "figure_12", "figure_15", "figure_16"),
-    "duan2020": ("figure_2", "figure_6", "figure_8"),
-    "holtz2022": (),
+    "locatello2019": ("figure_1", "figure_3", "figure_4", "figure_7", "figure_12", "figure_15", "figure_16"),
+    "duan2020": ("figure_1", "figure_2", "figure_6", "figure_8", "figure_9"),
+    "holtz2022": ("figure_1", "figure_3", "figure_4"),
+    "carbonneau2022": ("figure_3",),
+    "eastwood2018": ("figure_2", "figure_3", "figure_5", "figure_6"),
 }
+RULE = """Under each table, its verdict: a value *differs* if the paper's is outside our 95 % interval, *cannot be told*
+if the interval holds the paper's and 0 as well, and *agrees* otherwise; the table goes with most of its values
+(`benchmarks/verdicts.py`)."""
 
 
 def add(paths: list[Path]) -> None:
-    """Put the results of finished studies, one data set each, beside those that are published already."""
+    """Put the results of finished studies beside those that are published already."""
     for path in paths:
         folder = Folder(path)
         status = folder.status()
         if status.waiting or status.failed or status.running:
             raise SystemExit(f"{path}: {status.waiting} models are missing, {len(status.failed)} failed")
-        frame = karenina.results(path)
-        for by in RANKED:
-            ranking = karenina.rank(path, by, rows=status.plan.evaluation.rows).frame
-            runs = [Path(run).name for run in ranking["run"]]
-            frame = with_scores(frame, {"run": runs, "metric": [by] * len(runs), "value": list(ranking["score"])})
-        for data, part in frame.groupby("data", sort=False):
-            publish(part, status.plan.evaluation, TABLES / f"{str(data).replace(':', '+', 1)}.parquet")
-            for extra in EXTRA:
-                _add_extra(path / f"{extra}.parquet", str(data), part)
+        paper = paper_of(status.plan.name)
+        if paper in OWN:
+            own = RESULTS / "tables" / paper
+            own.mkdir(parents=True, exist_ok=True)
+            for file in ("results.parquet", "dynamics.parquet"):
+                if (path / file).exists():
+                    shutil.copy(path / file, own / file)
+            keep_from_models(paper, Study.open(path))
+        else:
+            _add_baselines(path, status.plan)
+            for one in ("locatello2019", "duan2020"):
+                keep_from_models(one, Study.open(path))
+
+
+def _add_baselines(path: Path, plan: Plan) -> None:
+    frame = karenina.results(path)
+    for by in RANKED:
+        ranking = karenina.rank(path, by, rows=plan.evaluation.rows).frame
+        runs = [Path(run).name for run in ranking["run"]]
+        frame = with_scores(frame, {"run": runs, "metric": [by] * len(runs), "value": list(ranking["score"])})
+    for data, part in frame.groupby("data", sort=False):
+        publish(part, plan.evaluation, TABLES / f"{str(data).replace(':', '+', 1)}.parquet")
+        for extra in EXTRA:
+            _add_extra(path / f"{extra}.parquet", str(data), part)
+
+
+def keep_from_models(paper: str, study: Study) -> None:
+    """Make what a page shows and its tables cannot give, from the trained models."""
+    tables = Study(study.frame, RESULTS / "tables")
+    with tempfile.TemporaryDirectory() as scratch:
+        for item in shown(paper):
+            if make(item, tables, Path(scratch)).missing and not (found := make(item, study, Path(scratch))).missing:
+                kept = _kept(item)
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                if _is_figure(item):
+                    picture(found.files[0], kept)
+                else:
+                    shutil.copy(found.files[1], kept)
+                print(f"kept {kept.relative_to(DOCS)}")
+
+
+def shown(paper: str) -> list[Item]:
+    """Every table of a paper and those of its figures that the pages show."""
+    return [item for item in items()[paper].values() if not _is_figure(item) or item.name in FIGURES[paper]]
+
+
+def _is_figure(item: Item) -> bool:
+    return item.name.startswith("figure")
+
+
+def _kept(item: Item) -> Path:
+    """Where the picture, or the table that needs the models, is kept."""
+    if _is_figure(item):
+        return RESULTS / "figures" / f"{item.paper}_{item.name}.png"
+    return RESULTS / "tables" / item.paper / f"{item.name}.md"
+
+
+def picture(file: Path, out: Path) -> None:
+    """With 256 colours, a third of the bytes."""
+    with Image.open(file) as image:
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, optimize=True)
 
 
 def _add_extra(file: Path, data: str, frame: pd.DataFrame) -> None:
@@ -109,25 +179,23 @@ def _add_extra(file: Path, data: str, frame: pd.DataFrame) -> None:
     write_parquet(out, pa.Table.from_pandas(table, schema=SCHEMAS[file.stem], preserve_index=False))
 
 
+def study_of(paper: str) -> Study | None:
+    """The tables of a paper's own study, if they are there."""
+    path = RESULTS / "tables" / paper
+    file = path / "results.parquet"
+    return Study(pq.read_table(file).to_pandas(), path) if file.exists() else None
+
+
 def pages(out: Path = RESULTS, draw: bool = True) -> None:
-    """Write everything that the published tables give. draw: also the figures; else those that are there are shown."""
-    tables = RESULTS / "tables"
-    study = Study(baselines(), tables)
-    others = {
-        "eastwood2018": Claim(
-            "InfoGAN's and the β-VAE's codes are more disentangled than the VAE's and PCA's.",
-            "Eastwood & Williams (2018), section 4, Table 1",
-            (),
-            (),
-            "needs the models of `karenina study run eastwood2018`",
-        )
-    }
-    dynamics = tables / "dynamics.parquet"
-    traced = pq.read_table(dynamics).to_pandas() if dynamics.exists() else None
-    (out / "claims.md").write_text(claims_page(claims(study.frame, traced, others), study.frame), encoding="utf-8")
+    """Write everything that the tables give. draw: also the figures; else those that are there are shown."""
+    study = Study(baselines(), RESULTS / "tables")
+    teapots = study_of("eastwood2018")
+    found = claims(study.frame, study_of("holtz2022") or study, teapots.frame if teapots else None)
+    (out / "claims.md").write_text(claims_page(found, study.frame), encoding="utf-8")
     (out / "selectors.md").write_text(selectors_page(study.frame), encoding="utf-8")
-    for paper, figures in FIGURES.items():
-        (out / f"{paper}.md").write_text(paper_page(paper, study, figures, draw), encoding="utf-8")
+    for paper in TITLES:
+        text = paper_page(paper, study_of(paper) or study, draw)
+        (out / f"{paper}.md").write_text(text, encoding="utf-8")
 
 
 def claims_page(found: list[Claim], frame: pd.DataFrame) -> str:
@@ -184,51 +252,65 @@ def _gain(line: pd.Series) -> str:
     return f"{line['gain']:.2f} [{line['low']:.2f}, {line['high']:.2f}] ({line['regret']:.2f})"
 
 
-def paper_page(paper: str, study: Study, figures: tuple[str, ...], draw: bool) -> str:
-    """Every table of a paper, and some of its figures; one line for each that these models cannot give."""
+def paper_page(paper: str, study: Study, draw: bool) -> str:
+    """Every table of a paper with a verdict, and some figures; one line for each that there are no models for."""
     made, missing = [], []
-    drawn = RESULTS / "figures"
-    drawn.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        for item in items()[paper].values():
-            is_figure = item.name.startswith("figure")
-            if is_figure and item.name not in figures:
-                continue
-            target = drawn / f"{paper}_{item.name}.png"
-            if is_figure and not draw and target.exists():
-                found = Made(item)
+        for item in shown(paper):
+            kept = _kept(item)
+            if _is_figure(item):
+                found = make(item, study, Path(scratch)) if draw or not kept.exists() else Made(item)
+                if found.files:
+                    kept.parent.mkdir(parents=True, exist_ok=True)
+                    picture(found.files[0], kept)
+                if kept.exists():
+                    made.append(f"## {heading(item)}\n\n{item.title}.\n\n![{item.title}](figures/{kept.name})")
+                    continue
             else:
                 found = make(item, study, Path(scratch))
-            if found.missing:
-                missing.append(f"- {heading(item)} ({item.title}): {found.missing}.")
-            elif is_figure:
-                if draw:
-                    shutil.copy(found.files[0], target)
-                made.append(f"## {heading(item)}\n\n{item.title}.\n\n![{item.title}](figures/{target.name})")
-            else:
-                text = found.files[1].read_text(encoding="utf-8").strip()
-                made.append(re.sub("^#", "##", text, flags=re.MULTILINE))
-    parts = [f"# {TITLES[paper]}, at the scale of two cores", *made]
+                if not found.missing:
+                    table = with_intervals(item, study)
+                    said = [sentence(item, table), table.note, *(f"{n[0].upper()}{n[1:]}." for n in found.notes)]
+                    made.append(_deeper(table_text(item, replace(table, note=" ".join(filter(None, said)))).strip()))
+                    continue
+                if kept.exists():
+                    made.append(_deeper(kept.read_text(encoding="utf-8").strip()))
+                    continue
+            missing.append(f"- {heading(item)} ({item.title}): {found.missing}.")
+    runs = study.frame.drop_duplicates("run")
+    sets = ", ".join(f"{count} on {name(data)}" for data, count in runs["data"].value_counts(sort=False).items())
+    about = f"{len(runs):,} models: {sets}. {RULE}"
+    parts = [f"# {TITLES[paper]}, at the scale of two cores", about, *made]
     if missing:
         parts += ["## Not from these models", "\n".join(missing)]
     return "\n\n".join([*parts, "Made by `python benchmarks/publish.py pages`."]) + "\n"
 
 
+def _deeper(text: str) -> str:
+    return re.sub("^#", "##", text, flags=re.MULTILINE)
+
+
 def again(models: int, seed: int) -> None:
-    """Train some of the published models by themselves, score them, and say which scores are not those published."""
+    """Train random published models anew, with those that they were trained with, score them, and say what differs."""
     published = baselines()
     plan = preset("locatello2019", "laptop")
+    together = {point.hash: group for group in populations(plan) for point in group}
     points = [point for point in plan.points if point.hash in set(published["run"])]
-    for i in sorted(np.random.default_rng(seed).choice(len(points), models, replace=False)):
-        point = points[i]
-        data = karenina.load(point.data)
-        run = karenina.train(data, point.method, **point.arguments)
-        rows = karenina.evaluate(run, data, **asdict(scoring(point.data))).rows()
-        known = published[published["run"] == point.hash].set_index(["metric", "property", "factor"])["value"]
-        off = {key: abs(row[4] - known[key]) for row in rows if (key := tuple(row[i] for i in (0, 2, 3))) in known}
-        wrong = {key: value for key, value in off.items() if value > 0}
-        said = "the same to the bit" if not wrong else f"{len(wrong)} differ, by {max(wrong.values()):.2g} at most"
-        print(f"{point.data}, {point.method} {dict(point.parameters)}, seed {point.seed}: {len(off)} scores, {said}")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Folder(scratch)
+        folder.adopt(plan)
+        for i in sorted(np.random.default_rng(seed).choice(len(points), models, replace=False)):
+            point = points[i]
+            train_population(scratch, together[point.hash], plan.checkpoint_seconds)
+            data = karenina.load(point.data)
+            run = karenina.open(folder.run(point.hash))
+            rows = karenina.evaluate(run, data, **asdict(scoring(point.data))).rows()
+            known = published[published["run"] == point.hash].set_index(["metric", "property", "factor"])["value"]
+            off = {key: abs(row[4] - known[key]) for row in rows if (key := tuple(row[i] for i in (0, 2, 3))) in known}
+            wrong = {key: value for key, value in off.items() if value > 0}
+            said = "the same to the bit" if not wrong else f"{len(wrong)} differ, by {max(wrong.values()):.2g} at most"
+            where = f"{point.data}, {point.method} {dict(point.parameters)}, seed {point.seed}"
+            print(f"{where}: {len(off)} scores, {said}", flush=True)
 
 
 def main() -> None:

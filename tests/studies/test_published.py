@@ -136,6 +136,49 @@ def test_pages_are_what_the_tables_give(tmp_path):
 
     publish.pages(tmp_path, draw=False)
     made = sorted(tmp_path.glob("*.md"))
-    assert len(made) == 5
+    assert len(made) == 7
     for page in made:
         assert page.read_text() == (ROOT / "docs" / "results" / page.name).read_text(), page.name
+
+
+def test_a_table_goes_with_more_than_half_of_its_values():
+    import verdicts
+
+    from karenina.studies.papers.lists import items
+    from karenina.studies.papers.outputs import PaperTable
+
+    item = items()["duan2020"]["table_7"]  # prints .54 .53 .60 .59 .67
+    versions = ["udr_lasso", "udr_spearman", "udr_lasso_a2a", "udr_spearman_a2a", "supervised"]
+
+    def said(lows, highs):
+        middle = [(low + high) / 2 for low, high in zip(lows, highs)]
+        frame = pd.DataFrame({"version": versions, "value": middle, "low": lows, "high": highs})
+        return verdicts.sentence(item, PaperTable(frame, ("version",)))
+
+    assert said([0.5] * 5, [0.7] * 5).startswith(
+        "**Agrees.** Of 5 values that have a printed one beside them, 5 agree;"
+    )
+    assert said([0.1] * 5, [0.2] * 5).startswith("**Disagrees.**")
+    assert said([-0.1] * 5, [0.9] * 5).startswith("**Cannot tell.**")
+    two_each = said([0.5, 0.5, 0.1, 0.1, -1.0], [0.7, 0.7, 0.2, 0.2, 1.0])
+    assert two_each.startswith(
+        "**Cannot tell.** Of 5 values that have a printed one beside them, 2 agree, 2 differ, 1 can"
+    )
+    nothing = pd.DataFrame({"version": versions, "value": [0.5] * 5})
+    assert verdicts.sentence(item, PaperTable(nothing, ("version",))) == ""
+
+
+def test_intervals_of_a_table_leave_out_a_seed_at_a_time():
+    """Table 1 of Eastwood and Williams is of means over seeds: the jackknife gives Student's interval."""
+    import verdicts
+    from scipy import stats
+
+    from karenina.studies.papers.lists import items
+    from karenina.studies.papers.study import Study
+
+    rng = np.random.default_rng(0)
+    frame = planted(lambda *key: rng.normal(), data=("teapots",), methods=("vae",), strengths=(1,), seeds=4)
+    frame = frame[frame["metric"] == "mig"].assign(metric="regression_lasso", property="disentanglement")
+    found = verdicts.with_intervals(items()["eastwood2018"]["table_1"], Study(frame)).frame.iloc[0]
+    low, high = stats.t.interval(0.95, 3, frame["value"].mean(), stats.sem(frame["value"]))
+    assert (found["low"], found["high"]) == pytest.approx((low, high))

@@ -82,8 +82,9 @@ def markdown(item: Item, table: PaperTable) -> str:
     if table.note:
         lines.append(table.note)
     matched = int(found["paper"].notna().sum())
+    ours = "ours, ± a standard deviation or [a 95 % interval]" if {"std", "low"} & set(found.columns) else "ours"
     if matched:
-        lines.append("Each cell: ours (the paper's, difference).")
+        lines.append(f"Each cell: {ours} (the paper's, difference).")
     lines.append(_pivot(found, table.rows, table.columns, lambda row: _cell(row, table.digits)))
     if paper is not None and len(paper.frame):
         if matched < len(paper.frame):
@@ -105,6 +106,8 @@ def _cell(row: "pd.Series[Any]", digits: int) -> str:
     text = f"{row['value']:.{digits}f}"
     if "std" in row and pd.notna(row["std"]):
         text += f" ± {row['std']:.{digits}f}"
+    elif "low" in row and pd.notna(row["low"]) and pd.notna(row["high"]):
+        text += f" [{row['low']:.{digits}f}, {row['high']:.{digits}f}]"
     if pd.notna(row["paper"]):
         text += f" ({row['paper']:.{digits}f}, {row['difference']:+.{digits}f})"
     return text

@@ -78,7 +78,7 @@ class Study:
             self.notes.append(text)
 
     def folder(self) -> Path:
-        if self.path is None:
+        if self.path is None or not (self.path / "study.toml").exists():
             raise NotEnough("needs the folder of a study with its runs: `karenina study run` makes one")
         return self.path
 

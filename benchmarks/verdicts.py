@@ -1,0 +1,76 @@
+"""A paper's table beside ours: the interval of every cell, and one plain sentence by a rule that was fixed beforehand.
+
+A table has intervals of its own, or else it is made again without one seed at a time, and each cell gets the interval
+of the delete-one-seed jackknife (also where its own is only that of drawing). A cell with a printed value then
+
+- differs if the printed value is outside our interval,
+- cannot be told if the interval holds the printed value and 0 as well, and
+- agrees otherwise.
+
+The table goes with more than half of these cells, and cannot tell where no answer has as many.
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from claims import student
+
+from karenina.studies.papers.lists import Item, printed
+from karenina.studies.papers.outputs import PaperTable, compared
+from karenina.studies.papers.study import Study
+from karenina.studies.results.table import NotEnough
+
+JACKKNIFE = {
+    *(("locatello2019", table) for table in ("table_1", "table_6")),
+    *(("eastwood2018", table) for table in ("table_1", "table_3", "table_4", "table_5")),
+    ("holtz2022", "table_3"),
+}
+ANSWERS = {"agrees": "agree", "disagrees": "differ", "cannot tell": "cannot be told"}
+
+
+def with_intervals(item: Item, study: Study) -> PaperTable:
+    """Our table with columns low and high."""
+    table: PaperTable = item.function()(study)
+    if (item.paper, item.name) not in JACKKNIFE or study.frame["seed"].nunique() < 3:
+        return table
+    notes = list(study.notes)
+    keys = [*table.rows, *table.columns]
+    frames = []
+    for seed in sorted(study.frame["seed"].unique()):
+        rest = Study(study.frame[study.frame["seed"] != seed], study.path)
+        try:
+            frames.append(item.function()(rest).frame.set_index(keys)["value"])
+        except NotEnough:
+            return table
+    study.notes[:] = notes
+    left_out = pd.concat(frames, axis=1).reindex(pd.MultiIndex.from_frame(table.frame[keys])).to_numpy(float)
+    half = np.array([student(cell) for cell in left_out])
+    value = table.frame["value"].to_numpy(float)
+    return replace(table, frame=table.frame.assign(low=value - half, high=value + half))
+
+
+def sentence(item: Item, table: PaperTable) -> str:
+    """What the table says of the printed one; empty where nothing is printed or nothing has an interval."""
+    found = compared(table.frame, printed(item.paper, item.name))
+    if not {"low", "high"} <= set(found.columns):
+        return ""
+    found = found[found["paper"].notna() & np.isfinite(found["low"] + found["high"])]
+    if found.empty:
+        return ""
+    count = Counter(_answer(row.paper, row.low, row.high) for row in found.itertuples())
+    most, n = count.most_common(1)[0]
+    verdict = most if n > len(found) / 2 else "cannot tell"
+    parts = ", ".join(f"{count[answer]} {words}" for answer, words in ANSWERS.items() if count[answer])
+    above = int((found["difference"] > 0).sum())
+    return (
+        f"**{verdict.capitalize()}.** Of {len(found)} values that have a printed one beside them, {parts}; "
+        f"ours are above it in {above}, and differ by {found['difference'].abs().median():.2f} in the median."
+    )
+
+
+def _answer(paper: float, low: float, high: float) -> str:
+    if not low <= paper <= high:
+        return "disagrees"
+    return "cannot tell" if low <= 0 <= high else "agrees"
