@@ -7,6 +7,7 @@ import time as clocks
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from karenina._words import hint
 from karenina.data.own import Size
 from karenina.data.streaming import Images
 from karenina.fitting.answer import Fit
@@ -131,7 +132,7 @@ def _methods(methods: Sequence[str] | str | None) -> list[str] | None:
     listed = methods.split(",") if isinstance(methods, str) else list(methods)
     for method in listed:
         if method not in PARAMETERS:
-            raise ValueError(f"fit trains {', '.join(PARAMETERS)}; got {method!r}")
+            raise ValueError(f"fit does not train {method!r}; {hint(method, PARAMETERS)}")
     if not listed or len(set(listed)) < len(listed):
         raise ValueError(f"methods should be different names, got {', '.join(listed) or 'none'}")
     return listed
