@@ -21,12 +21,12 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from karenina.numerics.arrays import Floats, Ints
 from karenina.numerics.checks import as_array
+from karenina.numerics.gaussian_sums import gaussian_sum
 from karenina.selection._inputs import check_groups
 
 # Components whose singular value is below this part of the first are rounding.
 _RANK_TOL = 1e-6
 _BANDWIDTH_POINTS = 2000
-_CHUNK = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +283,7 @@ def mmd(embedding: Floats, seed: int | np.random.Generator = 0) -> Floats:
     sums = np.empty((seeds, seeds))
     for a in range(seeds):
         for b in range(a + 1):
-            sums[a, b] = sums[b, a] = _kernel_sum(points[a], points[b])
+            sums[a, b] = sums[b, a] = gaussian_sum(points[a], points[b])
     within = (np.diag(sums) - size) / (size * (size - 1))  # a point with itself gives 1 and is left out
     out = within[:, None] + within - 2 * sums / size**2
     np.fill_diagonal(out, 0.0)
@@ -296,17 +296,3 @@ def _median_distance(embedding: Floats, rng: np.random.Generator) -> float:
         points = points[rng.choice(len(points), _BANDWIDTH_POINTS, replace=False)]
     distances = _distances(points[None])[0]
     return float(np.median(distances[np.triu_indices(len(points), 1)]))
-
-
-def _kernel_sum(a: Floats, b: Floats) -> float:
-    """Sum of exp(-|x - y|^2) over the rows x of a and y of b, a chunk of rows at a time."""
-    squares_a, squares_b = (a**2).sum(axis=1), (b**2).sum(axis=1)
-    total = 0.0
-    rows = max(1, _CHUNK // len(b))
-    for k in range(0, len(a), rows):
-        kernel = a[k : k + rows] @ b.T
-        kernel *= 2.0
-        kernel -= squares_a[k : k + rows, None]
-        kernel -= squares_b
-        total += float(np.exp(kernel, out=kernel).sum())
-    return total

@@ -102,7 +102,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "seeds": 10,
             "trace": True,
             "evaluation": {**_MEASURED["locatello2019"], "rows": 3000},
-            "selection": {"dynamics_seeds": [5, 10]},
+            "selection": {"dynamics_seeds": [10]},
         },
         "paper": {
             **_LOCATELLO,
@@ -173,7 +173,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "seeds": 10,
             "trace": True,
             "evaluation": {**_MEASURED["holtz2022"], "rows": 3000},
-            "selection": {"dynamics_seeds": [3, 5, 10]},
+            "selection": {"dynamics_seeds": [5, 10]},
         },
         "paper": {
             **_PAPER,
@@ -225,7 +225,7 @@ PRESETS: dict[str, dict[str, Values]] = {
             "data": "teapots:gap=exclude,part=train,side=32",
             "network": "conv32",
             "latents": 10,
-            "steps": 4000,
+            "steps": 2000,
             "methods": {**_DCI_METHODS, "infogan": {"mi_weight": 6, "critic_steps": 1}},
             "seeds": 3,
             "evaluation": {**_MEASURED["eastwood2018"], "rows": 3000},

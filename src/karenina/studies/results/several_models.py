@@ -10,6 +10,7 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -62,7 +63,7 @@ def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
             here = [point for point in points if point.data == data]
             models = [Model(point.hash, data, point.setting, point.method) for point in here]
             _udr(models, partial(read_codes, folder, plan), plan.selection, workers, rows, partners)
-            _dynamics(folder, plan, [point for point in traced if point.data == data], rows, dynamics)
+            _dynamics(folder, plan, [point for point in traced if point.data == data], workers, rows, dynamics)
         first = plan.selection.udr[0] if plan.selection.udr else ""
         pairs = _pairs_of(partners, "" if first.endswith("a2a") else first)
         tables = {"pairs": pairs, "partners": partners, "dynamics": dynamics, "together": rows}
@@ -145,7 +146,7 @@ def _first_of_each(settings: Sequence[str], most: int) -> list[int]:
     return chosen
 
 
-def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], rows: Columns, found: Columns) -> None:
+def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], workers: int, rows: Columns, found: Columns) -> None:
     """The dynamics score of each setting from some of its seeds, several times, and from as many as asked for.
 
     Holtz et al. (2022), section 4, Table 1.
@@ -166,7 +167,7 @@ def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], rows: Columns
                 setting: [members[i] for i in sorted(rng.permutation(len(members))[:size])]
                 for setting, members in settings.items()
             }
-            values = _score_settings(folder, plan, chosen)
+            values = _score_settings(folder, plan, chosen, workers)
             for setting, value in values.items():
                 row = (points[0].data, setting, size, draw, " ".join(p.hash for p in chosen[setting]), value)
                 for name, item in zip(found, row):
@@ -176,11 +177,12 @@ def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], rows: Columns
     rows["value"] += [values[setting] for setting, members in settings.items() for _ in members]
 
 
-def _score_settings(folder: Folder, plan: Plan, chosen: dict[str, list[Point]]) -> dict[str, float]:
+def _score_settings(folder: Folder, plan: Plan, chosen: dict[str, list[Point]], workers: int) -> dict[str, float]:
+    """A setting in each thread: most of the work is in compiled code, and the traces of one are some 100 MB."""
     from karenina.selection import dynamics
 
-    found = {}
-    for setting, members in chosen.items():  # one at a time: the traces of one setting are some 100 MB
-        traces = [read_array(folder, plan, point.hash, "trace.npy") for point in members]
-        found[setting] = float(dynamics(traces).scores[0])
-    return found
+    def score(members: list[Point]) -> float:
+        return float(dynamics([read_array(folder, plan, point.hash, "trace.npy") for point in members]).scores[0])
+
+    with ThreadPoolExecutor(workers) as pool:
+        return dict(zip(chosen, pool.map(score, chosen.values())))

@@ -1,0 +1,192 @@
+"""Why a claim of a paper does not come out here: what was varied, and what each variation gives.
+
+    python benchmarks/why.py dynamics FOLDER STUDY [STUDY ...]   # FOLDER: models that are trained for this, kept there
+    python benchmarks/why.py udr STUDY [STUDY ...]
+    python benchmarks/why.py page                                # docs/results/why.md from docs/results/why.json
+
+The studies are directories of `karenina study run`, with their models.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pages import DOCS, markdown
+
+import karenina
+from karenina.numerics.resampling import spearman
+from karenina.selection import dynamics, udr
+from karenina.studies.papers.duan2020 import METRICS as FOUR
+from karenina.studies.papers.study import Study
+from karenina.training.stacked_learner import PopulationLearner
+
+KEPT = DOCS / "results" / "why.json"
+SEEDS = 5  # of each setting, from which the dynamics score is computed again and again
+# What a variation changes: options of `karenina.selection.dynamics`, and which of the 30 moments it sees.
+VARIATIONS: dict[str, tuple[dict[str, Any], slice]] = {
+    "as it is": ({}, slice(None)),
+    "embedding of 2 dimensions": ({"rank": 2}, slice(None)),
+    "16 steps of diffusion": ({"steps": 16}, slice(None)),
+    "units not standardised": ({"normalise": False}, slice(None)),
+    "the last 15 moments": ({"steps": 8}, slice(15, None)),
+}
+LAYERS: dict[str, Callable[[PopulationLearner, Any], Any]] = {
+    "mean codes": lambda learner, mean: mean,
+    "decoder's second layer": lambda learner, mean: learner.stacks["network"](learner.shape.decoder[:4], mean),
+    "decoded images": lambda learner, mean: learner.stacks["network"](learner.shape.decoder, mean),
+}
+
+
+def correlation(score: np.ndarray, known: np.ndarray) -> list[float]:
+    """Spearman over settings, with the interval of 1,000 resamples of the settings."""
+    both = np.isfinite(score) & np.isfinite(known)
+    estimate, low, high = spearman(np.column_stack([score[both], known[both]]), 1000)
+    return [round(float(m[0, 1]), 4) for m in (estimate, low, high)]
+
+
+def vary_dynamics(folder: Path, studies: list[Path]) -> list[dict[str, Any]]:
+    lines = []
+    for path in studies:
+        study = Study.open(path)
+        mig = study.frame[(study.frame["metric"] == "mig") & (study.frame["factor"] == "")]
+        for (data, method), rows in mig.groupby(["data", "method"], sort=False):
+            if method != "beta_vae":
+                continue
+            settings = [part.sort_values("seed").head(SEEDS) for _, part in rows.groupby("setting", sort=False)]
+            known = np.array([part["value"].mean() for part in settings])
+            groups = [i for i, part in enumerate(settings) for _ in part.itertuples()]
+            traces = [np.load(path / "runs" / run / "trace.npy") for part in settings for run in part["run"]]
+            about = {"data": str(data), "study": study.plan.name, "settings": len(settings), "seeds": SEEDS}
+            for name, (options, moments) in VARIATIONS.items():
+                found = dynamics([trace[moments] for trace in traces], groups, **options)
+                lines.append({**about, "variation": name, "rho": correlation(np.asarray(found.scores), known)})
+                print(lines[-1], flush=True)
+            if len(settings) > 10:
+                continue
+            for name in LAYERS:
+                where = folder / f"{str(data).replace(':', '-')}-{name.replace(' ', '-')}"
+                found = dynamics(another_layer(study, settings, name, where), groups)
+                lines.append(
+                    {**about, "variation": f"trace of {name}", "rho": correlation(np.asarray(found.scores), known)}
+                )
+                print(lines[-1], flush=True)
+    return lines
+
+
+def another_layer(study: Study, settings: list[pd.DataFrame], layer: str, where: Path) -> list[np.ndarray]:
+    """Traces of the same models, trained again."""
+    points = {point.hash: point for point in study.plan.points}
+    first = points[settings[0]["run"].iloc[0]]
+    betas = [dict(points[part["run"].iloc[0]].parameters)["beta"] for part in settings]
+    fixed = {name: value for name, value in first.arguments.items() if name not in ("beta", "seed")}
+    with traced(layer):
+        runs = karenina.train_many(first.data, "beta_vae", {"beta": betas}, SEEDS, out=where, **fixed)
+    return [np.load(run.path / "trace.npy") for run in runs]
+
+
+@contextmanager
+def traced(layer: str) -> Iterator[None]:
+    before = PopulationLearner.activations
+
+    def activations(self: PopulationLearner, x: Any) -> np.ndarray:
+        mean, _ = self.encode(x.expand(len(self.members), *x.shape))
+        return LAYERS[layer](self, mean).detach().flatten(2).cpu().numpy().astype(np.float16)
+
+    PopulationLearner.activations = activations  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        PopulationLearner.activations = before  # type: ignore[method-assign]
+
+
+def vary_udr(studies: list[Path]) -> list[dict[str, Any]]:
+    """UDR_L of each method's models with four metrics: mean rank correlation, over all models, of the settings' means,
+    and within settings; with other thresholds, and without models that found little."""
+    lines = []
+    for path in studies:
+        study = Study.open(path)
+        scores = study.scores_of(FOUR)
+        names = [scores.names.index(name) for name in FOUR]
+        for (data, method), rows in scores.groups("data", "method"):
+            runs = scores.runs.iloc[rows]
+            codes, kl = zip(*(study.codes(run) for run in runs["run"]))
+            groups = list(runs["setting"])
+            metrics = scores.values[np.ix_(rows, names)]
+            for name, options in {
+                "as it is": {},
+                "active above .01": {"kl_threshold": 0.01},
+                "active above .2": {"kl_threshold": 0.2},
+                "Spearman": {"similarity": "spearman"},
+            }.items():
+                value = np.asarray(udr(codes, kl, groups, seed=0, **options).scores)
+                lines.append(_line(data, method, name, value, metrics, groups))
+                if name == "as it is":
+                    active = np.array([int((one > 0.05).sum()) for one in kl])
+                    many = active >= np.median(active)
+                    kept = [group for group, keep in zip(groups, many) if keep]
+                    words = "models with the median of active latents or more"
+                    lines.append(_line(data, method, words, value[many], metrics[many], kept))
+                    lines.append(
+                        _line(data, method, "number of active latents in place of UDR", active, metrics, groups)
+                    )
+                print(lines[-1], flush=True)
+    return lines
+
+
+def _line(
+    data: str, method: str, name: str, value: np.ndarray, metrics: np.ndarray, groups: list[str]
+) -> dict[str, Any]:
+    frame = pd.DataFrame(np.column_stack([value, metrics])).assign(setting=groups)
+    means = frame.groupby("setting", sort=False).mean()
+    within = [part.drop(columns="setting") for _, part in frame.groupby("setting") if len(part) > 3]
+
+    def mean_rho(part: pd.DataFrame) -> float:
+        return float(part.corr("spearman").iloc[0, 1:].mean())
+
+    over = [r for part in within if np.isfinite(r := mean_rho(part))]
+    return {
+        "data": str(data),
+        "method": str(method),
+        "variation": name,
+        "models": len(frame),
+        "all": round(mean_rho(frame.drop(columns="setting")), 4),
+        "settings": round(mean_rho(means), 4),
+        "within": round(float(np.mean(over)), 4) if over else None,
+    }
+
+
+def keep(part: str, lines: list[dict[str, Any]]) -> None:
+    found = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    KEPT.write_text(json.dumps({**found, part: lines}, indent=1) + "\n")
+    page()
+
+
+def page() -> None:
+    found = json.loads(KEPT.read_text())
+    print(markdown(["part", "lines"], [[part, str(len(lines))] for part, lines in found.items()]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("dynamics")
+    one.add_argument("folder", type=Path)
+    one.add_argument("studies", type=Path, nargs="+")
+    commands.add_parser("udr").add_argument("studies", type=Path, nargs="+")
+    commands.add_parser("page")
+    options = parser.parse_args()
+    if options.command == "dynamics":
+        keep("dynamics", vary_dynamics(options.folder, options.studies))
+    elif options.command == "udr":
+        keep("udr", vary_udr(options.studies))
+    else:
+        page()
+
+
+if __name__ == "__main__":
+    main()
