@@ -1,6 +1,7 @@
 """Publish what studies found: tables of scores in the package, and docs/results made from these tables alone.
 
     python benchmarks/publish.py add DIR [DIR ...]    # finished studies -> the tables that are kept, and the pages
+    python benchmarks/publish.py rank DIR             # scores of `karenina rank` for the published models of a study
     python benchmarks/publish.py pages                # docs/results/*.md and figures from the tables
     python benchmarks/publish.py again [--models 3]   # trains random published models anew: are the scores the same?
 
@@ -113,15 +114,28 @@ def add(paths: list[Path]) -> None:
 
 
 def _add_baselines(path: Path, plan: Plan) -> None:
-    frame = karenina.results(path)
-    for by in RANKED:
-        ranking = karenina.rank(path, by, rows=plan.evaluation.rows).frame
-        runs = [Path(run).name for run in ranking["run"]]
-        frame = with_scores(frame, {"run": runs, "metric": [by] * len(runs), "value": list(ranking["score"])})
-    for data, part in frame.groupby("data", sort=False):
-        publish(part, plan.evaluation, TABLES / f"{str(data).replace(':', '+', 1)}.parquet")
+    for data, part in karenina.results(path).groupby("data", sort=False):
+        publish(part, plan.evaluation, _table(str(data)))
         for extra in EXTRA:
             _add_extra(path / f"{extra}.parquet", str(data), part)
+
+
+def add_rankings(path: Path) -> None:
+    """Scores of published models that `karenina rank` gives, from the models of their study: minutes for hundreds."""
+    plan = Folder(path).plan()
+    for by in RANKED:
+        for data in plan.data:
+            frame = baselines(data)
+            runs = [path / "runs" / run for run in frame["run"].unique()]
+            ranking = karenina.rank(runs, by, rows=plan.evaluation.rows).frame
+            names = [Path(run).name for run in ranking["run"]]
+            scores = {"run": names, "metric": [by] * len(names), "value": list(ranking["score"])}
+            publish(with_scores(frame[frame["metric"] != by], scores), plan.evaluation, _table(data))
+            print(f"{by} of {len(names)} models on {data}", flush=True)
+
+
+def _table(data: str) -> Path:
+    return TABLES / f"{data.replace(':', '+', 1)}.parquet"
 
 
 def keep_from_models(paper: str, study: Study) -> None:
@@ -317,6 +331,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("add").add_argument("paths", type=Path, nargs="+")
+    commands.add_parser("rank").add_argument("path", type=Path)
     commands.add_parser("pages")
     one = commands.add_parser("again")
     one.add_argument("--models", type=int, default=3)
@@ -324,6 +339,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.command == "add":
         add(options.paths)
+        pages()
+    elif options.command == "rank":
+        add_rankings(options.path)
         pages()
     elif options.command == "pages":
         pages()
