@@ -140,7 +140,7 @@ def _table(data: str) -> Path:
 
 def keep_from_models(paper: str, study: Study) -> None:
     """Make what a page shows and its tables cannot give, from the trained models."""
-    tables = Study(study.frame, RESULTS / "tables")
+    tables = Study(study.frame, RESULTS / "tables" / (paper if paper in OWN else ""))
     with tempfile.TemporaryDirectory() as scratch:
         for item in shown(paper):
             if make(item, tables, Path(scratch)).missing and not (found := make(item, study, Path(scratch))).missing:

@@ -29,6 +29,9 @@ def report(
     ],
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the page; default DIR/report.")] = None,
     figures: Annotated[bool, typer.Option(help="With the analyses, which take most of the time.")] = True,
+    megabytes: Annotated[
+        float, typer.Option(metavar="N", help="A larger page has fewer models with live latents.")
+    ] = 20.0,
     data: OwnData = None,
     size: Size = None,
     grey: Grey = False,
@@ -43,7 +46,8 @@ def report(
     data = with_options(data, size, grey, factors_csv)
     use_device(device)
     progress = (lambda text: print(text, file=sys.stderr)) if sys.stderr.isatty() else None
-    _wrote(make(paths, out, figures=figures, data=data, data_dir=data_dir, progress=progress), as_json)
+    options: dict[str, Any] = {"figures": figures, "megabytes": megabytes, "progress": progress}
+    _wrote(make(paths, out, data=data, data_dir=data_dir, **options), as_json)
 
 
 def show(

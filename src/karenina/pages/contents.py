@@ -84,7 +84,8 @@ class Contents:
         """One row per run, in the order of `scores`, with a label that tells it from the others."""
         whole = self.frame[SCHEMA.names[:11]].drop_duplicates("run").set_index("run", drop=False)
         whole = whole.loc[list(self.scores.runs["run"])]
-        setting = whole["method"] + (" " + whole["parameters"]).where(whole["parameters"] != "", "")
+        swept = whole.groupby("method")["parameters"].transform(_swept)
+        setting = whole["method"] + (" " + swept).where(swept != "", "")
         for column, form in (
             ("data", "{}, "),
             ("latents", "{} latents, "),
@@ -137,6 +138,18 @@ class Contents:
         """Something that a picture or an analysis lacks, for the end of the page; once each."""
         if problem not in self.problems:
             self.problems.append(problem)
+
+
+def _swept(parameters: "pd.Series[str]") -> "pd.Series[str]":
+    """Without what all models of a method have in common, if they differ at all.
+
+    >>> _swept(pd.Series(["c_max=2 gamma=100", "c_max=4 gamma=100"])).tolist(), _swept(pd.Series(["beta=4"])).tolist()
+    (['c_max=2', 'c_max=4'], ['beta=4'])
+    """
+    common = set.intersection(*(set(one.split()) for one in parameters))
+    if parameters.nunique() < 2:
+        return parameters
+    return parameters.map(lambda one: " ".join(word for word in one.split() if word not in common))
 
 
 def read(

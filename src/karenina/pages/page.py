@@ -26,7 +26,7 @@ from karenina.studies.clustering.files import is_clustering
 if TYPE_CHECKING:
     from karenina.training import Run
 
-MOST_BYTES = 20_000_000
+MEGABYTES = 20.0
 SCRIPTS = ("decoder.js", "charts.js", "latents.js", "table.js", "page.js")
 UNCHECKED = "nothing on this page was checked against true factors"
 Say = Callable[[str], None]
@@ -37,6 +37,7 @@ def report(
     out: str | os.PathLike[str] | None = None,
     *,
     figures: bool = True,
+    megabytes: float = MEGABYTES,
     metrics: Sequence[str] | None = None,
     data: str | os.PathLike[str] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
@@ -52,6 +53,8 @@ def report(
         Folder for the page; by default `report` in the study's directory or in the first one given.
     figures : bool
         With the analyses, which take most of the time.
+    megabytes : float
+        A larger page has fewer models with live latents, until it is not larger or there are none.
     metrics : sequence of str, optional
         Which to compute for runs, by default all; a study has its own.
     data, data_dir
@@ -69,6 +72,8 @@ def report(
     >>> report("runs/a", metrics=["mig"]).as_posix()
     'runs/a/report/index.html'
     """
+    if not megabytes > 0:
+        raise ValueError(f"megabytes must be above 0, got {megabytes!r}")
     listed = list(paths) if isinstance(paths, Sequence) and not isinstance(paths, str) else [paths]
     given = [_directory(path) for path in listed]
     if not given:
@@ -78,7 +83,8 @@ def report(
 
         return agents(given[0], Path(out) if out is not None else given[0] / "report")
     contents = read(given, data_dir, metrics, data)
-    return write(contents, Path(out) if out is not None else given[0] / "report", progress, figures=figures)
+    where = Path(out) if out is not None else given[0] / "report"
+    return write(contents, where, progress, figures=figures, megabytes=megabytes)
 
 
 def _directory(run: "Run | str | os.PathLike[str]") -> Path:
@@ -148,7 +154,14 @@ def _named(guess: list[Any] | None) -> str:
     return " ".join([guess[0] or "unclear", *(f"{value:.2f}" for value in guess[1:])])
 
 
-def write(contents: Contents, out: Path, progress: Say | None = None, *, figures: bool = True) -> Path:
+def write(
+    contents: Contents,
+    out: Path,
+    progress: Say | None = None,
+    *,
+    figures: bool = True,
+    megabytes: float = MEGABYTES,
+) -> Path:
     """Write out/index.html and out/figures/."""
     say: Say = progress or (lambda text: None)
     for folder in (out, out / "figures"):
@@ -162,7 +175,7 @@ def write(contents: Contents, out: Path, progress: Say | None = None, *, figures
         shown = details(contents, priority(contents, first))
         say("figures")
     parts = sections(contents, out / "figures", say) if len(contents.frame) and figures else []
-    page = _fit(lambda kept: render(_page(contents, found, kept, parts)), shown)
+    page = _fit(lambda kept: render(_page(contents, found, kept, parts)), shown, megabytes)
     return save(out, page)
 
 
@@ -173,10 +186,10 @@ def save(out: Path, page: str) -> Path:
     return path
 
 
-def _fit(make: Callable[[dict[str, Any]], str], shown: dict[str, dict[str, Any]]) -> str:
-    """The page, with fewer decoders until it is below 20 MB."""
+def _fit(make: Callable[[dict[str, Any]], str], shown: dict[str, dict[str, Any]], megabytes: float) -> str:
+    """The page, with fewer decoders until it is not larger."""
     page = make(shown)
-    while len(page.encode()) > MOST_BYTES:
+    while len(page.encode()) > 1e6 * megabytes:
         carriers = [run for run, one in shown.items() if one["decoder"]]
         if not carriers:
             break
