@@ -11,7 +11,6 @@ import karenina
 from karenina.evaluation import scoring
 from karenina.pages import choice as choice_module
 from karenina.pages import contents as contents_module
-from karenina.pages import page as pages
 from karenina.pages.choice import choices
 from karenina.pages.compare import compare, match
 from karenina.pages.contents import read
@@ -142,10 +141,9 @@ def test_images_that_are_gone_are_said_and_the_rest_is_shown(make_study, tmp_pat
     assert all(one["traversal"]["src"] and one["reconstructions"] is None for one in data["details"].values())
 
 
-def test_a_page_that_is_too_large_carries_fewer_decoders(study, monkeypatch):
+def test_a_page_that_is_too_large_carries_fewer_decoders(study):
     whole = report(study, study.parent / "small", figures=False).read_text()
-    monkeypatch.setattr(pages, "MOST_BYTES", len(whole) - 200_000)
-    text = report(study, study.parent / "small", figures=False).read_text()
+    text = report(study, study.parent / "small", figures=False, megabytes=len(whole) / 1e6 - 0.2).read_text()
     live = [one["decoder"] is not None for one in data_in(text)["details"].values()]
     assert 0 < sum(live) < 4
     assert f"{sum(live)} of the 4 have live latents" in text
@@ -157,6 +155,12 @@ def test_priority_has_every_run_once_and_the_first_first(study):
     order = priority(contents, [runs[2]])
     assert order[0] == runs[2]
     assert sorted(order) == sorted(runs)
+
+
+@pytest.mark.parametrize("megabytes", [0, -1, float("nan")])
+def test_a_page_has_some_size(study, megabytes):
+    with pytest.raises(ValueError, match="megabytes must be above 0"):
+        report(study, megabytes=megabytes)
 
 
 @pytest.mark.parametrize("paths", [["nowhere"], []])
