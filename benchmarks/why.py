@@ -1,6 +1,6 @@
 """Why a claim of a paper does not come out here: what was varied, and what each variation gives.
 
-    python benchmarks/why.py dynamics FOLDER STUDY [STUDY ...]   # FOLDER: models that are trained for this, kept there
+    python benchmarks/why.py dynamics STUDY [STUDY ...] [--layers FOLDER]   # trains models, and keeps them
     python benchmarks/why.py udr STUDY [STUDY ...]
     python benchmarks/why.py page                                # docs/results/why.md from docs/results/why.json
 
@@ -51,8 +51,9 @@ def correlation(score: np.ndarray, known: np.ndarray) -> list[float]:
     return [round(float(m[0, 1]), 4) for m in (estimate, low, high)]
 
 
-def vary_dynamics(folder: Path, studies: list[Path]) -> list[dict[str, Any]]:
-    lines = []
+def vary_dynamics(folder: Path | None, studies: list[Path]) -> None:
+    """Kept after each variation, which takes minutes."""
+    lines: list[dict[str, Any]] = []
     for path in studies:
         study = Study.open(path)
         mig = study.frame[(study.frame["metric"] == "mig") & (study.frame["factor"] == "")]
@@ -67,8 +68,8 @@ def vary_dynamics(folder: Path, studies: list[Path]) -> list[dict[str, Any]]:
             for name, (options, moments) in VARIATIONS.items():
                 found = dynamics([trace[moments] for trace in traces], groups, **options)
                 lines.append({**about, "variation": name, "rho": correlation(np.asarray(found.scores), known)})
-                print(lines[-1], flush=True)
-            if len(settings) > 10:
+                keep("dynamics", lines)
+            if len(settings) > 10 or folder is None:
                 continue
             for name in LAYERS:
                 where = folder / f"{str(data).replace(':', '-')}-{name.replace(' ', '-')}"
@@ -76,8 +77,7 @@ def vary_dynamics(folder: Path, studies: list[Path]) -> list[dict[str, Any]]:
                 lines.append(
                     {**about, "variation": f"trace of {name}", "rho": correlation(np.asarray(found.scores), known)}
                 )
-                print(lines[-1], flush=True)
-    return lines
+                keep("dynamics", lines)
 
 
 def another_layer(study: Study, settings: list[pd.DataFrame], layer: str, where: Path) -> list[np.ndarray]:
@@ -218,13 +218,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("dynamics")
-    one.add_argument("folder", type=Path)
     one.add_argument("studies", type=Path, nargs="+")
+    one.add_argument("--layers", type=Path, metavar="FOLDER")
     commands.add_parser("udr").add_argument("studies", type=Path, nargs="+")
     commands.add_parser("page")
     options = parser.parse_args()
     if options.command == "dynamics":
-        keep("dynamics", vary_dynamics(options.folder, options.studies))
+        vary_dynamics(options.layers, options.studies)
     elif options.command == "udr":
         keep("udr", vary_udr(options.studies))
     else:
