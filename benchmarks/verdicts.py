@@ -63,6 +63,10 @@ def sentence(item: Item, table: PaperTable) -> str:
     most, n = count.most_common(1)[0]
     verdict = most if n > len(found) / 2 else "cannot tell"
     parts = ", ".join(f"{count[answer]} {words}" for answer, words in ANSWERS.items() if count[answer])
+    if len(found) == 1:
+        only = {"agrees": "agrees", "disagrees": "differs", "cannot tell": "cannot be told"}[most]
+        difference = found["difference"].iloc[0]
+        return f"**{verdict.capitalize()}.** The one value that has a printed one beside it {only}: {difference:+.2f}."
     above = int((found["difference"] > 0).sum())
     return (
         f"**{verdict.capitalize()}.** Of {len(found)} values that have a printed one beside them, {parts}; "

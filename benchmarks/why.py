@@ -168,10 +168,9 @@ def keep(part: str, lines: list[dict[str, Any]]) -> None:
     page()
 
 
-INTRO = """# Claims that do not come out here, and what was tried
+INTRO = """# What verdicts hang on
 
-[Ten claims](claims.md) has the verdicts. For two of them the studies were compared again, with one thing changed at a
-time, to see what the verdict hangs on.
+[Ten claims](claims.md) has the verdicts. Here studies are compared again with one thing changed at a time.
 """
 DYNAMICS = """## The dynamics score
 
