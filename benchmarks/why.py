@@ -2,6 +2,8 @@
 
     python benchmarks/why.py dynamics STUDY [STUDY ...] [--layers FOLDER]   # trains models, and keeps them
     python benchmarks/why.py udr STUDY [STUDY ...]
+    python benchmarks/why.py noise STUDY [STUDY ...]
+    python benchmarks/why.py variance STUDY [STUDY ...]
     python benchmarks/why.py page                                # docs/results/why.md from docs/results/why.json
 
 The studies are directories of `karenina study run`, with their models.
@@ -21,9 +23,13 @@ from pages import DOCS, markdown
 import karenina
 from karenina.numerics.resampling import spearman
 from karenina.selection import dynamics, udr
+from karenina.studies.analyses import variance_explained
 from karenina.studies.papers.duan2020 import METRICS as FOUR
+from karenina.studies.papers.holtz2022 import METRICS as THREE
+from karenina.studies.papers.locatello2019 import METRICS as SIX
 from karenina.studies.papers.outputs import name as shown
 from karenina.studies.papers.study import Study
+from karenina.tasks import label_noise
 from karenina.training.stacked_learner import PopulationLearner
 
 KEPT = DOCS / "results" / "why.json"
@@ -162,6 +168,108 @@ def _line(
     }
 
 
+def vary_noise(studies: list[Path]) -> list[dict[str, Any]]:
+    """Pearson correlation over models of scores under label noise with those under true labels.
+
+    The table has all models judged by the same rows and the same wrong labels; here these are drawn anew for each.
+    """
+    lines = []
+    for path in studies:
+        study = Study.open(path)
+        frame = study.frame[study.frame["factor"] == ""]
+        noisy = frame[frame["metric"].str.contains("_noise_")]
+        runs = noisy.drop_duplicates("run").set_index("run")
+        wide = noisy.pivot(index="run", columns="metric", values="value").loc[runs.index]
+        codes = [study.codes(run)[0] for run in runs.index]
+        factors = study.inputs(runs["data"].iloc[0])[1]
+        for name, (metric, _) in THREE.items():
+            table = wide[[f"{metric}_noise_{regime}" for regime in range(4)]].to_numpy()
+            apart = np.array([_noisy(one, factors, metric, i) for i, one in enumerate(codes)])
+            other = np.array([_noisy(one, factors, metric, i, halves=True) for i, one in enumerate(codes)])
+            for words, scores in (
+                ("as it is: the same rows and wrong labels for all models", table),
+                ("wrong labels drawn for each model", apart),
+                ("wrong labels drawn for each model, true and wrong ones of different rows", other),
+            ):
+                lines.append({"variation": words, "score": name, "over": "all models", "r": _pearson(scores)})
+                within = [_pearson(scores[rows]) for rows in runs.reset_index().groupby("setting").indices.values()]
+                lines.append({**lines[-1], "over": "seeds of a setting", "r": _rounded(np.nanmean(within, axis=0))})
+                print(lines[-2:], flush=True)
+    return lines
+
+
+def _noisy(codes: np.ndarray, factors: np.ndarray, metric: str, seed: int, *, halves: bool = False) -> list[float]:
+    """A metric with true labels and in the three regimes. halves: with true labels of one half of the rows, and with
+    wrong ones of the other."""
+    half = len(codes) // 2
+    true, wrong = (slice(half), slice(half, None)) if halves else (slice(None), slice(None))
+    found = [karenina.score(codes[true], factors[true], [metric])]
+    for regime in (1, 2, 3):
+        found.append(karenina.score(codes[wrong], label_noise(factors[wrong], regime, seed=seed), [metric]))
+    return [float(table[metric]) for table in found]
+
+
+def _pearson(scores: np.ndarray) -> list[float]:
+    """Of the first column with each other one."""
+    with np.errstate(invalid="ignore"):
+        return _rounded(np.corrcoef(scores.T)[0, 1:])
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [round(float(value), 4) for value in values]
+
+
+def vary_variance(studies: list[Path]) -> list[dict[str, Any]]:
+    """Variance explained by method and by setting, with other models and other scores; and how much is measuring."""
+    lines = []
+    for path in studies:
+        study = Study.open(path)
+        words = study.words_of(SIX)
+        active = words[words["metric"] == "informative_latents"].set_index("run")["value"]
+        words = words[words["metric"].isin(SIX)]
+        ranks = words.assign(value=words.groupby(["data", "metric"])["value"].rank())
+        alive = words[words["run"].map(active) >= 3]
+        for name, part in {
+            "as it is": words,
+            "ranks of the scores": ranks,
+            "models with 3 active latents or more": alive,
+            "three strengths of six (first, third, last)": words[_few_strengths(words)],
+        }.items():
+            found = variance_explained.compute(part, resamples=2)
+            for (data, predictor), rows in found.groupby(["data", "predictor"], sort=False):
+                shares = dict(zip(rows["score"], _rounded(rows["adjusted"])))
+                lines.append({"data": data, "variation": name, "predictor": predictor, "shares": shares})
+        lines += _measuring(study, words)
+    return lines
+
+
+def _few_strengths(frame: pd.DataFrame) -> pd.Series:
+    order = frame.groupby(["data", "method"])["strength"].rank("dense")
+    return order.isin([1, 3, order.max()])
+
+
+def _measuring(study: Study, words: pd.DataFrame) -> list[dict[str, Any]]:
+    """The share of a score's variance that comes back with other rows: the correlation of scores of two halves of them,
+    by Spearman and Brown's formula for the whole. Without DCI, whose trees take hours."""
+    lines = []
+    for data, rows in words.drop_duplicates("run").groupby("data", sort=False):
+        factors = study.inputs(str(data))[1]
+        halves = (slice(0, len(factors) // 2), slice(len(factors) // 2, None))
+        shares = {}
+        for name, (metric, _) in SIX.items():
+            if metric.startswith("dci"):
+                continue
+            both = []
+            for run in rows["run"]:
+                codes = study.codes(run)[0]
+                both.append([float(karenina.score(codes[h], factors[h], [metric])[metric]) for h in halves])
+            r = np.corrcoef(np.array(both).T)[0, 1]
+            shares[name] = round(float(2 * r / (1 + r)), 4)
+            print(data, name, shares[name], flush=True)
+        lines.append({"data": data, "variation": "other rows", "predictor": "model", "shares": shares})
+    return lines
+
+
 def keep(part: str, lines: list[dict[str, Any]]) -> None:
     found = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     KEPT.write_text(json.dumps({**found, part: lines}, indent=1) + "\n")
@@ -183,6 +291,18 @@ UDR = """## UDR
 Mean rank correlation of UDR_L with four metrics (BetaVAE score, FactorVAE score, MIG, DCI disentanglement), mean over
 {methods} methods: over all models of a method, over the means of its settings, and among the seeds of a setting.
 Duan et al. (2020) report .54 over models, in Table 7, from 50 seeds and larger networks.
+"""
+NOISE = """## Label noise
+
+Pearson correlation over models of scores under label noise (three regimes) with those under true labels. Holtz et al.
+(2022), Table 3: BetaVAE score .69, .54, .47, FactorVAE score .84, .75, .63, MIG .86, .76, .67.
+"""
+VARIANCE = """## Variance explained
+
+Share of a score's variance that the method, or method and strength, explain, less what random groups would (adjusted
+R^2). Locatello et al. (2019), Table 5, dSprites: method .26 to .47, method and strength .39 to .77. Last, the share
+that comes back when the same models are scored on other rows (reliability, from two halves of the rows): the rest is due to
+measuring, and no method or strength can explain it.
 """
 
 
@@ -209,8 +329,23 @@ def page(out: Path = PAGE) -> None:
         ]
         parts += [UDR.format(methods=table["method"].nunique()).strip(), markdown(head, rows)]
         parts += ["Each method, UDR_L as it is:", markdown(["data", "method", *head[2:]], each)]
+    if lines := found.get("noise"):
+        rows = [[one["variation"], one["over"], one["score"], *(f"{r:.2f}" for r in one["r"])] for one in lines]
+        head = ["variation", "correlation over", "score", "regime 1", "regime 2", "regime 3"]
+        parts += [NOISE.strip(), markdown(head, sorted(rows, key=lambda row: row[:2]))]
+    if lines := found.get("variance"):
+        scores = list(lines[0]["shares"])
+        rows = [
+            [one["data"], one["variation"], one["predictor"]]
+            + [f"{one['shares'][score]:.2f}" if score in one["shares"] else "" for score in scores]
+            for one in sorted(lines, key=lambda one: one["data"])
+        ]
+        parts += [VARIANCE.strip(), markdown(["data", "variation", "explained by", *scores], rows)]
     parts.append("Made by `python benchmarks/why.py page`.")
     out.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+VARIED = {"udr": vary_udr, "noise": vary_noise, "variance": vary_variance}
 
 
 def main() -> None:
@@ -219,13 +354,14 @@ def main() -> None:
     one = commands.add_parser("dynamics")
     one.add_argument("studies", type=Path, nargs="+")
     one.add_argument("--layers", type=Path, metavar="FOLDER")
-    commands.add_parser("udr").add_argument("studies", type=Path, nargs="+")
+    for name in VARIED:
+        commands.add_parser(name).add_argument("studies", type=Path, nargs="+")
     commands.add_parser("page")
     options = parser.parse_args()
     if options.command == "dynamics":
         vary_dynamics(options.layers, options.studies)
-    elif options.command == "udr":
-        keep("udr", vary_udr(options.studies))
+    elif options.command in VARIED:
+        keep(options.command, VARIED[options.command](options.studies))
     else:
         page()
 

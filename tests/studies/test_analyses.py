@@ -46,8 +46,21 @@ def test_planted_variance_components_come_back():
     assert found.loc["setting", "explained"] == pytest.approx(setting, rel=1e-9)
     assert found.loc["method", "explained"] == pytest.approx(between_methods, abs=0.1)
     assert found.loc["setting", "adjusted"] == pytest.approx(between_methods + between_strengths, abs=0.1)
-    assert (found["low"] < found["adjusted"]).all()
-    assert (found["adjusted"] < found["high"]).all()
+    assert (found["low"] < found["explained"]).all()
+    assert (found["explained"] < found["high"]).all()
+
+
+def test_the_interval_of_variance_explained_has_the_spread_of_new_seeds():
+    rng = np.random.default_rng(2)
+    settings = rng.normal(size=(1, 3, 4, 1))
+
+    def explained():
+        frame = frame_of({"mig": settings + rng.normal(size=(1, 3, 4, 30))})
+        return analyses.variance_explained.compute(frame).set_index("predictor").loc["setting"]
+
+    found = [explained() for _ in range(60)]
+    low, high = np.quantile([one["explained"] for one in found], [0.025, 0.975])
+    assert np.mean([one["high"] - one["low"] for one in found]) == pytest.approx(high - low, rel=0.25)
 
 
 def test_variance_explained_of_nothing_and_of_everything():

@@ -29,6 +29,7 @@ from karenina.studies.execution.ray import _try_out
 from karenina.studies.execution.runner import Pool, find_plan, retry, run
 from karenina.studies.execution.worker import Outcome, execute
 from karenina.studies.plan.parsing import parse
+from karenina.studies.plan.presets import preset
 from karenina.studies.results.table import SCHEMA, damaged
 
 RUN = (
@@ -509,3 +510,12 @@ def test_plans_are_found_by_name_file_and_directory(tmp_path, smoke):
         find_plan(file, "paper")
     with pytest.raises(ValueError, match="is not a study"):
         find_plan(tmp_path)
+
+
+def test_a_directory_by_the_name_of_a_preset_is_resumed_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own = preset("duan2020", "smoke").with_seeds(3)
+    (tmp_path / "duan2020").mkdir()
+    Folder(tmp_path / "duan2020").adopt(own)
+    assert find_plan("duan2020") == own
+    assert find_plan("duan2020", "smoke") == preset("duan2020", "smoke")

@@ -1,4 +1,4 @@
-"""Audit: put any metric, also one's own, through experiments whose right answer is known.
+"""Audit: put any metric, also your own, through experiments whose right answer is known.
 
 `run` measures, `table_1` and `characteristics` tabulate, `write` makes pictures and a page of tables;
 `hyperparameters` halves and doubles the numbers that metrics are given.

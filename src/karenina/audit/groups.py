@@ -1,4 +1,4 @@
-"""What an audit measures: metrics of karenina under each protocol, and functions of one's own."""
+"""What an audit measures: metrics of karenina under each protocol, and the user's own functions."""
 
 import hashlib
 import importlib
@@ -23,20 +23,20 @@ from karenina.metrics.scoring import ALL, measure
 
 # Our defaults, the same with bins of equal population instead of equal width, and the published protocols.
 AUDITED_PROTOCOLS = ("ours", "quantile", *PROTOCOLS)
-# In place of a protocol, for functions of one's own.
+# In place of a protocol, for the user's own functions.
 MINE = "mine"
 # The property of a function that does not say what it measures.
 UNKNOWN_PROPERTY = "own"
 TREES = ("dci_forest", "dci_boosted")
 # Values of a factor under "locatello", a protocol for categorical factors.
 LEVELS = 10
-# Functions of one's own draw from other seeds than the data: their noise must not be the answer.
+# The user's own functions draw from other seeds than the data: their noise must not be the answer.
 _OTHER_SEEDS = 1_000_000
 
 
 @dataclass(frozen=True)
 class MetricGroup:
-    """Metrics that are measured together: `metrics` maps names to settings, or to functions of one's own."""
+    """Metrics that are measured together: `metrics` maps names to settings, or to the user's own functions."""
 
     protocol: str
     trees: bool
@@ -107,7 +107,7 @@ def settings(name: str, protocol: str) -> dict[str, Any] | None:
 def uses_bins(name: str, protocol: str, mine: Mapping[str, Callable[..., Any]]) -> bool | None:
     """Whether the metric cuts values into bins, by its parameters.
 
-    A function of one's own may say so itself, with an attribute `bins`; without that or a parameter that is called
+    The user's own function may say so itself, with an attribute `bins`; without that or a parameter that is called
     bins, None.
     """
     if protocol != MINE:
@@ -138,7 +138,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def apply(group: MetricGroup, codes: NDArray[Any], factors: NDArray[Any], categorical: bool, seed: int) -> list[Score]:
-    """Every score of the group. Metrics of karenina share their tables; a function of one's own may do anything."""
+    """Every score of the group. Metrics of karenina share their tables; the user's own function may do anything."""
     if group.protocol == MINE:
         return [
             score

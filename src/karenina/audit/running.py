@@ -31,7 +31,7 @@ PERFECT = "perfect"
 
 
 class ScoreKey(NamedTuple):
-    """Which score: `protocol` ("mine" for a function of one's own), `metric`, and the `property` that it measures."""
+    """Which score: `protocol` ("mine" for a function of the user's), `metric`, and the `property` that it measures."""
 
     protocol: str
     metric: str
@@ -141,13 +141,13 @@ def run(
     ----------
     metrics : names; None: all but those that grow trees, which `trees` adds
     protocols : of "ours", "quantile" (ours with bins of equal population), "locatello", "carbonneau"
-    mine : name -> function of one's own, or "module:function"
+    mine : name -> the user's own function, or "module:function"
         Called with codes (n, d) and factors (n, k), also `seed` and `continuous` if it takes them. It returns a number,
         an object with `value`, or a dict of numbers by property.
     experiments : names from `EXPERIMENTS`; None: all
     seeds, rows : int
     tree_rows : rows that metrics with trees see
-    workers : processes; functions of one's own must then be importable
+    workers : processes; the user's own functions must then be importable
     out : a directory that takes every score as it comes; the same call resumes there
     progress : called with the number of jobs done and of all jobs
 

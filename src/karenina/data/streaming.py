@@ -88,7 +88,7 @@ def survey(images: Images) -> Survey:
 
 
 def _own(images: str | os.PathLike[str]) -> tuple[Path | None, dict[str, Any]]:
-    """Path and options of images of one's own; no path for a data set that is known by its name."""
+    """Path and options of the user's own images; no path for a data set that is known by its name."""
     text = str(images)
     options: dict[str, Any] = {}
     if text not in names() and not Path(text).exists():

@@ -1,6 +1,6 @@
 """Objectives: one function each, from a batch to named loss terms. The loss is their sum, and it is minimised.
 
-An objective of one's own is one function, passed to `karenina.train` in place of a name; its keyword arguments become
+Your own objective is one function, passed to `karenina.train` in place of a name; its keyword arguments become
 parameters of the method:
 
 >>> def squared_kl(batch, *, strength=1.0):

@@ -31,7 +31,7 @@ _REQUIRED = inspect.Parameter.empty
 
 @dataclass(frozen=True)
 class Config:
-    """Two runs with equal configs give the same bytes on the same machine, also with equal networks of one's own.
+    """Two runs with equal configs give the same bytes on the same machine, also with equal networks of your own.
 
     data: name of the data set with its options, as `load` takes it. images: a hash of some of its images, so that
     another set of the same name is noticed.

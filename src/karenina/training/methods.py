@@ -1,6 +1,6 @@
 """All methods in one place: what each minimises, what is trained beside its network, and its default parameters.
 
-A method of one's own is an objective (one function of a batch), or a `Method` where that is not enough:
+Your own method is an objective (one function of a batch), or a `Method` where that is not enough:
 
 >>> import karenina
 >>> def factor_vae_with_free_bits(batch, *, gamma=10.0, free=0.1):

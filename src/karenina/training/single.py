@@ -170,7 +170,7 @@ def train(
 
 
 def _own_settings(own: OwnNetworks, method: Method, data: DataSet, network: str, latents: int) -> tuple[str, int]:
-    """The name of networks of one's own, and their number of latents."""
+    """The name of the user's own networks, and their number of latents."""
     if method.objective is None or method.learner is not VAELearner:
         raise ValueError("encoder= and decoder= go with a method that has an objective, such as beta_vae")
     if network != "auto":

@@ -18,8 +18,8 @@ def compute(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
     """Share of the variance of each score that its method explains, and that its setting (method x strength) does.
 
     R^2 of least squares on categories, as a fraction; the rest is due to the seed. Locatello et al. (2019), section
-    5.3, Table 5. `adjusted` takes off what random groups would explain. The interval is about that: seeds are resampled
-    within settings, and the bounds reflected about the estimate, since a resample varies less than its original.
+    5.3, Table 5. `adjusted` takes off what random groups would explain. The interval has the spread of resamples of
+    the seeds within settings, about the estimate: a resample varies less than its original, so their mean is above it.
     -> data, score, predictor, explained, low, high, adjusted, runs
     """
     table = wide_table(frame)
@@ -35,7 +35,8 @@ def compute(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
             weights = _within(labels["setting"][valid], resamples)
             for predictor, label in labels.items():
                 explained = _r2(y, label[valid], np.ones((1, len(y))))[0]
-                low, high = (2 * explained - bound for bound in reversed(interval(_r2(y, label[valid], weights))))
+                resampled = _r2(y, label[valid], weights)
+                low, high = (explained + bound for bound in interval(resampled - resampled.mean(axis=0)))
                 free = len(y) - len(np.unique(label[valid]))
                 adjusted = 1 - (1 - explained) * (len(y) - 1) / free if free else explained * np.nan
                 for i, j in enumerate(columns[chosen]):

@@ -30,10 +30,15 @@ _TICK = 0.5  # seconds between looks at the display, and at models that other pr
 
 
 def find_plan(what: str | os.PathLike[str], scale: str | None = None, *, check: bool = True) -> Plan:
-    """The plan of a preset's name, a study file, or the directory of a study."""
+    """The plan of a study's directory, of a preset's name, or of a study file.
+
+    A directory comes first: `study run NAME` makes one by the preset's name, and the same command resumes it as it is.
+    """
+    path = Path(what)
+    if scale is None and (path / "study.toml").is_file():
+        return Folder(path).plan()
     if str(what) in PRESETS:
         return preset(str(what), scale or "laptop")
-    path = Path(what)
     if scale is not None:
         raise ValueError(f"--scale goes with a preset ({', '.join(PRESETS)}); {str(what)!r} is not one")
     if path.is_dir():
