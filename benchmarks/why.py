@@ -301,8 +301,8 @@ VARIANCE = """## Variance explained
 
 Share of a score's variance that the method, or method and strength, explain, less what random groups would (adjusted
 R^2). Locatello et al. (2019), Table 5, dSprites: method .26 to .47, method and strength .39 to .77. Last, the share
-that comes back when the same models are scored on other rows (reliability, from two halves of the rows): the rest is due to
-measuring, and no method or strength can explain it.
+that comes back when the same models are scored on other rows (reliability, from two halves of the rows): the rest is
+due to measuring, and no method or strength can explain it.
 """
 
 

@@ -34,6 +34,19 @@ def test_centrality_finds_the_models_that_are_alike():
         centrality(runs[:1], [np.ones(3, bool)])
 
 
+def test_among_many_models_fifty_partners_say_nearly_what_all_say(monkeypatch):
+    rng = np.random.default_rng(0)
+    runs = [Planted(np.linalg.qr(np.eye(3) + noise * rng.normal(size=(3, 3)))[0]) for noise in np.linspace(0, 1, 60)]
+    active = [np.ones(3, bool)] * 60
+    calls = []
+    monkeypatch.setattr(Planted, "encode", lambda run, x: calls.append(run) or (x @ run.turn.T, None))
+    some = centrality(runs, active)
+    assert len(calls) == 60 * 25
+    assert {calls.count(run) for run in runs} == {25}
+    monkeypatch.setattr(generated, "PARTNERS", 59)
+    assert np.corrcoef(some, centrality(runs, active))[0, 1] > 0.9
+
+
 @pytest.fixture(scope="module")
 def runs():
     return [karenina.train("blobs", "vae", latents=2, steps=3, seed=seed) for seed in (0, 1)]

@@ -36,6 +36,11 @@ def test_centrality_by_loops_and_bad_input():
     b = np.random.default_rng(0).random((5, 5))
     expected = [sum((b[i, j] + b[j, i]) / 2 for j in range(5) if j != i) / 4 for i in range(5)]
     assert model_centrality(b) == pytest.approx(expected)
+    b[0, 3] = b[2, 3] = np.nan
+    values = [b[0, j] for j in (1, 2, 4)] + [b[j, 0] for j in (1, 2, 3, 4)]
+    assert model_centrality(b)[0] == pytest.approx(np.mean(values))
+    with pytest.raises(ValueError, match="model 1 was compared with no other"):
+        model_centrality([[1, np.nan, 2], [np.nan, 1, np.nan], [2, np.nan, 1]])
     with pytest.raises(ValueError, match=r"shape \(M, M\)"):
         model_centrality(np.ones((2, 3)))
     with pytest.raises(ValueError, match="expected codes"):

@@ -105,7 +105,8 @@ def model_centrality(similarity: ArrayLike) -> Floats:
     Parameters
     ----------
     similarity : (M, M)
-        B_ij: how well model j tells the latents of model i, as `fixed_latent_score` has it. The diagonal is not read.
+        B_ij: how well model j tells the latents of model i, as `fixed_latent_score` has it. The diagonal is not read;
+        NaN where two models were not compared, which leaves the mean of the other values.
 
     Examples
     --------
@@ -115,7 +116,9 @@ def model_centrality(similarity: ArrayLike) -> Floats:
     b = np.asarray(similarity, float)
     if b.ndim != 2 or b.shape[0] != b.shape[1] or len(b) < 2:
         raise ValueError(f"similarity must have shape (M, M) with two models or more, got {b.shape}")
-    both = (b + b.T) / 2
-    np.fill_diagonal(both, 0.0)
-    central: Floats = both.sum(axis=1) / (len(b) - 1)
+    both = np.hstack([b, b.T])
+    compared = np.isfinite(both) & ~np.tile(np.eye(len(b), dtype=bool), 2)
+    if not compared.any(axis=1).all():
+        raise ValueError(f"model {compared.any(axis=1).argmin()} was compared with no other")
+    central: Floats = np.where(compared, both, 0.0).sum(axis=1) / compared.sum(axis=1)
     return central
