@@ -94,7 +94,10 @@ def another_layer(study: Study, settings: list[pd.DataFrame], layer: str, where:
     fixed = {name: value for name, value in first.arguments.items() if name not in ("beta", "seed")}
     with traced(layer):
         runs = karenina.train_many(first.data, "beta_vae", {"beta": betas}, SEEDS, out=where, **fixed)
-    return [np.load(run.path / "trace.npy") for run in runs]
+    traces = [np.load(run.path / "trace.npy") for run in runs]
+    if len({trace.shape for trace in traces}) > 1:
+        raise SystemExit("a model was trained by itself, and its trace is of the usual layer")
+    return traces
 
 
 @contextmanager

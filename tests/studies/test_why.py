@@ -1,0 +1,61 @@
+"""What verdicts hang on: the page is what its numbers give, and each variation does what it is called."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import karenina
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import why  # noqa: E402
+
+
+def test_the_page_is_what_the_numbers_give(tmp_path):
+    why.page(tmp_path / "why.md")
+    assert (tmp_path / "why.md").read_text() == why.PAGE.read_text()
+
+
+def test_scores_fall_with_noise_and_halves_have_other_rows():
+    factors = np.random.default_rng(0).integers(5, size=(4000, 3))
+    whole = why._noisy(factors, factors, "mig", seed=0)
+    assert whole[0] == float(karenina.score(factors, factors, ["mig"])["mig"]) > whole[1] > whole[2] > whole[3]
+    halves = why._noisy(factors, factors, "mig", seed=0, halves=True)
+    assert halves[0] == float(karenina.score(factors[:2000], factors[:2000], ["mig"])["mig"])
+    assert halves[3] == pytest.approx(whole[3], abs=0.05)
+
+
+def test_correlations_are_with_the_true_labels():
+    a, b = np.random.default_rng(1).normal(size=(2, 50))
+    assert why._pearson(np.column_stack([a, a, b])) == pytest.approx([1, np.corrcoef(a, b)[0, 1]], abs=1e-4)
+
+
+def test_three_strengths_of_six_are_of_each_method():
+    rows = [("d", method, s * scale) for method, scale in (("a", 1), ("b", 10)) for s in range(6) for _ in range(2)]
+    frame = pd.DataFrame(rows, columns=["data", "method", "strength"])
+    kept = frame[why._few_strengths(frame)]
+    assert kept.groupby("method")["strength"].unique().map(list).to_dict() == {"a": [0, 2, 5], "b": [0, 20, 50]}
+
+
+def test_a_line_tells_settings_from_seeds():
+    """A score that is the setting's alone, and one that is the seed's alone."""
+    setting, seed = np.repeat(np.arange(6), 5), np.tile(np.arange(5), 6)
+    groups = [str(one) for one in setting]
+    metrics = np.column_stack([10 * setting + seed] * 2)
+    of_setting = why._line("d", "m", "v", setting + 0.0, metrics, groups)
+    assert (of_setting["settings"], of_setting["within"]) == (1, None)
+    of_seed = why._line("d", "m", "v", seed + 0.0, metrics, groups)
+    assert of_seed["within"] == 1
+
+
+def test_a_trace_of_another_layer_has_its_width(tmp_path):
+    options = {"latents": 3, "steps": 30, "trace": True}
+    with why.traced("mean codes"):
+        codes, _ = karenina.train_many("blobs", "beta_vae", {"beta": [1]}, 2, out=tmp_path, **options)
+    usual, _ = karenina.train_many("blobs", "beta_vae", {"beta": [1]}, 2, **options)
+    assert codes.trace.shape[-1] == 3 != usual.trace.shape[-1]
+    x = karenina.load("blobs").sample(8, np.random.default_rng(0))[0]
+    assert np.array_equal(codes.encode(x)[0], usual.encode(x)[0])  # training itself is the same
