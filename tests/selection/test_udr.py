@@ -73,7 +73,7 @@ def test_lasso_and_multitask_lasso_equal_scikit_learn(rotation, noise, n):
 
 @pytest.mark.parametrize(("rotation", "noise", "n"), CASES)
 def test_cross_validation_equals_scikit_learn(rotation, noise, n):
-    from karenina.numerics.lasso_kernels import cross_validate
+    from karenina.numerics.lasso_kernels import centred, cross_validate
 
     rng = np.random.default_rng(2)
     factors = rng.normal(size=(n, 5))
@@ -83,16 +83,13 @@ def test_cross_validation_equals_scikit_learn(rotation, noise, n):
     np.testing.assert_allclose(similarity_matrix(y, x), np.abs(exact), atol=1e-6)
 
     folds = np.array_split(np.arange(n), 5)
-    weights = np.zeros((5, 4))
-    alpha, converged = cross_validate(
-        np.stack([x[f].T @ x[f] for f in folds]),
-        np.stack([x[f].T @ y[f] for f in folds]),
-        np.stack([x[f].sum(axis=0) for f in folds]),
-        np.stack([y[f].sum(axis=0) for f in folds]),
-        np.array([len(f) for f in folds]),
-        100,
-        1e-3,
-        weights,
+    sums, others = (np.stack([one[f].sum(axis=0) for f in folds]) for one in (x, y))
+    sizes = np.array([len(f) for f in folds])
+    weights, alpha, converged = cross_validate(
+        centred(np.stack([x[f].T @ x[f] for f in folds]), sums, sums, sizes),
+        centred(np.stack([x[f].T @ y[f] for f in folds]), sums, others, sizes),
+        sizes,
+        np.geomspace(1, 1e-3, 100),
     )
     assert converged
     assert alpha == pytest.approx(model.alpha_, rel=1e-10)

@@ -54,7 +54,9 @@ def standardised_ranks(patterns: NDArray[np.uint64], bits: int, out: Floats, sca
     order, spare_order = np.empty(n, np.int32), np.empty(n, np.int32)
     count = np.empty((passes, (1 << _DIGIT) + 1), np.int32)
     for column in range(columns):
-        count[:] = 0
+        for digit in range(passes):
+            for b in range((1 << _DIGIT) + 1):
+                count[digit, b] = 0
         for i in range(n):
             key = np.uint64(patterns[i, column])
             if key == sign:  # -0 equals 0

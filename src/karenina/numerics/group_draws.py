@@ -79,10 +79,13 @@ def largest_deviations(z: Array, label: Array, size: Array, top: Array, reach: A
     for r in range(n):
         for j in range(d):
             mean[label[r], j] += z[r, j]
+    first, room = np.empty(len(size), np.int64), 0
     for g in range(len(size)):
-        mean[g] /= size[g]
-    first = (np.cumsum(top) - top) * d
-    heap = np.full(top.sum() * d, -1.0)  # per group and code a min-heap of the largest deviations so far
+        for j in range(d):
+            mean[g, j] /= size[g]
+        first[g] = room
+        room += top[g] * d
+    heap = np.full(room, -1.0)  # per group and code a min-heap of the largest deviations so far
     least = np.full((len(size), d), -1.0)  # their roots, side by side for the common case
     for r in range(n):
         g = label[r]

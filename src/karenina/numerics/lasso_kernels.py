@@ -4,10 +4,12 @@ L inputs Z predict T targets Y: G = Z'Z / n (L, L), C = Z'Y / n (L, T), weights 
 correlations of the residual. Minimised is 1/2 tr(W'GW) - tr(W'C) + alpha |W|, where |W| is the sum of absolute values
 (one lasso per target) or of the norms of rows (multi-task lasso). `lasso_paths` is an active-set method, exact also for
 inputs that depend on each other; `descend` is coordinate descent, for the multi-task lasso and for first guesses.
+
+Loops stand where numpy would have a[:] = b or a.sum(axis=0): numba takes one to three seconds to compile each of these.
 """
 
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,11 +118,13 @@ def lasso_paths(gram: Array, covariance: Array, grid: Array) -> Array:
     u, v, p, q, x = np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     for t in range(k):
         target = covariance[:, t].copy()
-        noise = 1e-14 * np.abs(target).max()
         w = np.zeros(d)
         m = 0
-        p[:] = target
-        q[:] = 0.0
+        largest = 0.0
+        for j in range(d):
+            p[j], q[j] = target[j], 0.0
+            largest = max(largest, abs(target[j]))
+        noise = 1e-14 * largest
         for s in range(grid.shape[1]):
             alpha = grid[t, s]
             refused = np.zeros(d, np.bool_)
@@ -158,7 +162,8 @@ def lasso_paths(gram: Array, covariance: Array, grid: Array) -> Array:
                         q[j] += gram[j, support[a]] * v[a]
             else:
                 raise ValueError("the lasso found no optimum")
-            paths[t, s] = w
+            for j in range(d):
+                paths[t, s, j] = w[j]
     return paths
 
 
@@ -249,68 +254,61 @@ def _path_errors(G: Floats, C: Floats, A: Floats, B: Floats, alphas: Floats, wei
     return converged
 
 
-@njit(cache=True)
-def _centred(moments: Floats, u: Floats, v: Floats, x: Floats, y: Floats, size: float, scale: float) -> Floats:
-    """scale * sum (p - x)(q - y)' over rows (p, q), from their sum pq', their sums u, v and their number."""
-    L, T = moments.shape
-    out = np.empty((L, T))
-    for i in range(L):
-        for j in range(T):
-            out[i, j] = scale * (moments[i, j] - u[i] * y[j] - x[i] * v[j] + size * x[i] * y[j])
-    return out
+class Centred(NamedTuple):
+    """Second moments about means: of all rows (L, T), of the rows outside each fold (F, L, T), and of each fold about
+    the means of the rows outside it (F, L, T), as fitting an intercept does."""
+
+    whole: Floats
+    train: Floats
+    test: Floats
+
+
+def centred(moments: Floats, u: Floats, v: Floats, sizes: Ints) -> Centred:
+    """From raw moments (F, L, T) of folds of rows (p, q): their sums of pq', of p (F, L) and of q (F, T)."""
+    n, total, all_u, all_v = sizes.sum(), moments.sum(axis=0), u.sum(axis=0), v.sum(axis=0)
+    kept = (n - sizes)[:, None]
+    kept_u, kept_v = all_u - u, all_v - v
+    x, y = kept_u / kept, kept_v / kept
+    whole = _about(total, all_u, all_v, all_u / n, all_v / n, n) / n
+    train = _about(total - moments, kept_u, kept_v, x, y, kept) / kept[:, None]
+    return Centred(whole, train, _about(moments, u, v, x, y, sizes[:, None]))
+
+
+def _about(moments: Floats, u: Floats, v: Floats, x: Floats, y: Floats, size: Any) -> Floats:
+    """The sum of (p - x)(q - y)' over rows (p, q), from their sum of pq', their sums u and v, and their number."""
+    u, x, v, y, scaled = u[..., None], x[..., None], v[..., None, :], y[..., None, :], (size * x)[..., None]
+    return moments - u * y - x * v + scaled * y  # type: ignore[no-any-return]
 
 
 @njit(cache=True)
-def cross_validate(
-    grams: Floats,
-    crosses: Floats,
-    source_sums: Floats,
-    target_sums: Floats,
-    sizes: Ints,
-    alphas: int,
-    span: float,
-    W: Floats,
-) -> tuple[float, bool]:
-    """Multi-task lasso whose alpha has the least mean held-out error over the folds; weights into W (L_s, L_t).
-
-    grams (F, L_s, L_s), crosses (F, L_s, L_t), sums (F, L_s), (F, L_t): raw second and first moments of each fold, and
-    the sizes (F,) of the folds. The moments of a training set are the total minus the fold; it is centred on its own
-    means, and the held-out fold on those of its training set, as fitting an intercept does. The grid of alphas is
-    scikit-learn's: geometric, from the least alpha that makes every weight 0 to `span` times it.
-    """
-    F, L, T = crosses.shape
-    n = sizes.sum()
-    gram, cross, u, v = grams.sum(axis=0), crosses.sum(axis=0), source_sums.sum(axis=0), target_sums.sum(axis=0)
-    G = _centred(gram, u, u, u / n, u / n, n, 1.0 / n)
-    C = _centred(cross, u, v, u / n, v / n, n, 1.0 / n)
+def _largest_norm(C: Floats) -> float:
     top = 0.0
-    for i in range(L):
+    for i in range(len(C)):
         norm = 0.0
-        for j in range(T):
+        for j in range(C.shape[1]):
             norm += C[i, j] * C[i, j]
-            W[i, j] = 0.0
         top = max(top, sqrt(norm))
+    return top
+
+
+def cross_validate(source: Centred, cross: Centred, sizes: Ints, falls: Floats) -> tuple[Floats, float, bool]:
+    """Multi-task lasso whose alpha has the least mean held-out error over the folds: weights (L, T), alpha, converged.
+
+    source, cross: moments of the inputs with each other (L, L) and with the targets (L, T); sizes (F,): of the folds.
+    falls: the alphas, in units of the least that makes every weight 0.
+    """
+    W = np.zeros(cross.whole.shape)
+    top = _largest_norm(cross.whole)
     if top <= _NOTHING:
-        return 0.0, True
-    grid = np.empty(alphas)
-    for k in range(alphas):
-        grid[k] = top * span ** (k / max(alphas - 1, 1))
-    errors = np.zeros(alphas)
+        return W, 0.0, True
+    grid, errors = top * falls, np.zeros(len(falls))
+    weights = 1.0 / (len(sizes) * sizes * W.shape[1])
     converged = True
-    for f in range(F):
-        size = sizes[f]
-        kept = n - size
-        fold_u, fold_v = source_sums[f], target_sums[f]
-        kept_u, kept_v = u - fold_u, v - fold_v
-        x, y = kept_u / kept, kept_v / kept
-        train_G = _centred(gram - grams[f], kept_u, kept_u, x, x, kept, 1.0 / kept)
-        train_C = _centred(cross - crosses[f], kept_u, kept_v, x, y, kept, 1.0 / kept)
-        test_G = _centred(grams[f], fold_u, fold_u, x, x, size, 1.0)
-        test_C = _centred(crosses[f], fold_u, fold_v, x, y, size, 1.0)
-        converged &= _path_errors(train_G, train_C, test_G, test_C, grid, 1.0 / (F * size * T), errors)
-    alpha = grid[np.argmin(errors)]
-    converged &= descend(G, W, C, alpha, True, _TOL, _ITERATIONS)
-    return alpha, converged
+    for *moments, weight in zip(source.train, cross.train, source.test, cross.test, weights):
+        converged &= _path_errors(*moments, grid, weight, errors)
+    alpha = float(grid[np.argmin(errors)])
+    converged &= descend(source.whole, W, cross.whole.copy(), alpha, True, _TOL, _ITERATIONS)
+    return W, alpha, converged
 
 
 @njit(cache=True)
@@ -364,5 +362,6 @@ def lassos(G: Floats, C: Floats, alpha: float) -> tuple[Floats, bool]:
                 found, H = np.zeros((L, 1)), C[:, left + column : left + column + 1].copy()
                 converged &= descend(G, found, H, alpha, False, _TOL, _ITERATIONS)
                 w = found[:, 0].copy()
-            W[:, left + column] = w
+            for j in range(L):
+                W[j, left + column] = w[j]
     return W, converged

@@ -4,16 +4,19 @@ Importing this module imports numba; the rest of the package does so only when a
 L_s latents predicts a target with L_t.
 """
 
-from typing import Any, NamedTuple
+import itertools
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from karenina.numerics.arrays import Bools, Floats, Ints
 from karenina.numerics.compile import njit
-from karenina.numerics.lasso_kernels import cross_validate, lassos, multitask
+from karenina.numerics.lasso_kernels import centred, cross_validate, lassos, multitask
 
+# How a source predicts a target: its correlations; a lasso per latent; a multi-task lasso; that by cross-validation.
+Method = Literal["correlation", "lasso", "multitask", "multitask_cv"]
 # The penalties of cross-validation: as many, and down to this part of the largest, as in scikit-learn.
-_ALPHAS, _SPAN = 100, 1e-3
+_FALLS = np.array([1e-3 ** (k / 99) for k in range(100)])
 
 
 class Side(NamedTuple):
@@ -56,7 +59,11 @@ def udr_value(R: Floats, target: Bools, source: Bools, filtered: bool) -> float:
     d_t, d_s = target.sum(), source.sum()
     if d_t == 0 or d_s == 0:
         return 0.0
-    over_t, over_s = _matched(R, target, source, filtered), _matched(R.T, source, target, filtered)
+    turned = np.empty((R.shape[1], R.shape[0]))
+    for a in range(R.shape[0]):
+        for b in range(R.shape[1]):
+            turned[b, a] = R[a, b]
+    over_t, over_s = _matched(R, target, source, filtered), _matched(turned, source, target, filtered)
     return 0.5 * (over_t / d_t + over_s / d_s) if filtered else (over_t + over_s) / (d_t + d_s)
 
 
@@ -106,18 +113,88 @@ def _targets_of(cross: Floats, i: int, L: int, start: Ints, targets: Ints, n: in
     out = np.empty((L, width))
     column = 0
     for t in targets:
-        size = start[t + 1] - start[t]
-        out[:, column : column + size] = _part(cross, i, L, start[t], size, 1.0 / n)
-        column += size
+        for k in range(start[t], start[t + 1]):
+            for a in range(L):
+                out[a, column] = 1.0 / n * cross[i + a, k]
+            column += 1
     return out
 
 
 @njit(cache=True)
+def _multitasks(G: Floats, C: Floats, start: Ints, targets: Ints, alpha: float) -> tuple[Floats, int]:
+    """Weights (L, latents of these targets) of a multi-task lasso for each, and how many did not converge."""
+    out, unsolved, column = np.empty(C.shape), 0, 0
+    for t in targets:
+        T = start[t + 1] - start[t]
+        W, converged = multitask(G, _part(C, 0, len(C), column, T, 1.0), alpha)
+        unsolved += not converged
+        for a in range(len(C)):
+            for b in range(T):
+                out[a, column + b] = W[a, b]
+        column += T
+    return out, unsolved
+
+
+def _cross_validated(moments: Any, s: int, i: int, L: int, start: Ints, targets: Ints) -> tuple[Floats, int]:
+    """The same with the penalty of each target by cross-validation, from source s, whose latents are i to i + L."""
+    sums, sizes = moments.sums_a[:, i : i + L], moments.sizes
+    source = centred(moments.grams_a[:, s, :L, :L], sums, sums, sizes)
+    weights, unsolved = [], 0
+    for t in targets:
+        own = slice(start[t], start[t + 1])
+        cross = centred(moments.cross[:, i : i + L, own], sums, moments.sums_b[:, own], sizes)
+        W, _, converged = cross_validate(source, cross, sizes, _FALLS)
+        weights.append(W)
+        unsolved += not converged
+    return np.hstack(weights), unsolved
+
+
+@njit(cache=True)
+def _aggregate(
+    W: Floats,
+    source: Bools,
+    start: Ints,
+    informative: Bools,
+    targets: Ints,
+    filtered: bool,
+    scores: Floats,
+    matrices: Floats,
+) -> None:
+    """UDR of one source with each of its targets, from its weights (L_s, latents of these targets)."""
+    column, L = 0, len(W)
+    for p in range(len(targets)):
+        k = start[targets[p]]
+        T = start[targets[p] + 1] - k
+        R = np.empty((T, L))
+        for a in range(T):
+            for b in range(L):
+                R[a, b] = abs(W[b, column + a])
+                if len(matrices):
+                    matrices[p, a, b] = R[a, b]
+        scores[p] = udr_value(R, informative[k : k + T], source, filtered)
+        column += T
+
+
+def _weights(method: Method, moments: Any, source: Side, target: Side, s: int, targets: Ints, alpha: float) -> Any:
+    """Of source s for these targets (L, their latents), and how many fits did not converge."""
+    i, L, n = int(source.start[s]), int(source.start[s + 1] - source.start[s]), int(moments.sizes.sum())
+    if method == "multitask_cv":
+        return _cross_validated(moments, s, i, L, target.start, targets)
+    C = _targets_of(moments.cross[0], i, L, target.start, targets, n)
+    if method == "correlation":
+        return C, 0
+    G = 1.0 / n * np.ascontiguousarray(moments.grams_a[0, s, :L, :L])
+    if method == "multitask":
+        return _multitasks(G, C, target.start, targets, alpha)
+    W, converged = lassos(G, C, alpha)
+    return W, not converged
+
+
 def score_pairs(
-    method: int,
+    method: Method,
     moments: Any,
-    source: Any,
-    target: Any,
+    source: Side,
+    target: Side,
     sources: Ints,
     targets: Ints,
     alpha: float,
@@ -130,50 +207,21 @@ def score_pairs(
 
     filtered: see udr_value; entropic: entropy_value instead.
 
-    method 0: correlations, 1: a lasso per target, 2: multi-task lasso, 3: multi-task lasso by cross-validation.
-    moments: the `Blocks` of sources and targets, of one fold but for method 3. source, target: a `Side` each. Pairs
-    come sorted by source. Returns how many fits did not converge.
+    moments: the `Blocks` of sources and targets, of one fold but for cross-validation. Pairs come sorted by source.
+    Returns how many fits did not converge.
     """
-    grams, crosses, sizes = moments.grams_a, moments.cross, moments.sizes
-    source_start, target_start = source.start, target.start
     unsolved = 0
-    F = len(sizes)
-    n = sizes.sum()
-    shared = np.empty((0, 0))
-    column = 0
-    for p in range(len(scores)):
-        s, t = sources[p], targets[p]
-        i, k = source_start[s], target_start[t]
-        L, T = source_start[s + 1] - i, target_start[t + 1] - k
-        converged = True
-        if method == 0:
-            W = _part(crosses[0], i, L, k, T, 1.0 / n)
-        elif method == 1:
-            if p == 0 or sources[p - 1] != s:  # one fit for all targets of a source
-                G = _part(grams[0, s], 0, L, 0, L, 1.0 / n)
-                C = _targets_of(crosses[0], i, L, target_start, targets[p : np.searchsorted(sources, s, "right")], n)
-                shared, converged = lassos(G, C, alpha)
-                column = 0
-            W = _part(shared, 0, L, column, T, 1.0)
-            column += T
-        elif method == 2:
-            G = _part(grams[0, s], 0, L, 0, L, 1.0 / n)
-            W, converged = multitask(G, _part(crosses[0], i, L, k, T, 1.0 / n), alpha)
-        else:
-            fold_grams, fold_crosses = np.empty((F, L, L)), np.empty((F, L, T))
-            for f in range(F):
-                fold_grams[f] = _part(grams[f, s], 0, L, 0, L, 1.0)
-                fold_crosses[f] = _part(crosses[f], i, L, k, T, 1.0)
-            u, v = _part(moments.sums_a, 0, F, i, L, 1.0), _part(moments.sums_b, 0, F, k, T, 1.0)
-            W = np.zeros((L, T))
-            converged = cross_validate(fold_grams, fold_crosses, u, v, sizes, _ALPHAS, _SPAN, W)[1]
-        unsolved += not converged
-        R = np.empty((T, L))
-        for a in range(T):
-            for b in range(L):
-                R[a, b] = abs(W[b, a])
-                if len(matrices):
-                    matrices[p, a, b] = R[a, b]
-        rows, columns = target.informative[k : k + T], source.informative[i : i + L]
-        scores[p] = entropy_value(R, rows, columns) if entropic else udr_value(R, rows, columns, filtered)
+    bounds = np.flatnonzero(np.diff(sources, prepend=-1, append=-1))
+    for first, end in itertools.pairwise(bounds):  # one fit for all targets of a source
+        s, these = int(sources[first]), targets[first:end]
+        W, missed = _weights(method, moments, source, target, s, these, alpha)
+        unsolved += missed
+        active = source.informative[source.start[s] : source.start[s + 1]]
+        kept = matrices[first:end] if len(matrices) else matrices
+        _aggregate(W, active, target.start, target.informative, these, filtered, scores[first:end], kept)
+        if entropic:
+            columns = np.cumsum([0, *np.diff(target.start)[these]])
+            for p, t in enumerate(these):
+                rows = target.informative[target.start[t] : target.start[t + 1]]
+                scores[first + p] = entropy_value(np.abs(W[:, columns[p] : columns[p + 1]].T), rows, active)
     return unsolved

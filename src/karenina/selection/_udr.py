@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,9 @@ from karenina.selection._moments import Blocks, Panel, blocks, panel
 from karenina.selection._ranking import Ranking
 from karenina.selection._tiles import Tile, Workers, plan, run, tile_size
 
-_CORRELATION, _LASSO, _MULTITASK, _MULTITASK_CV = range(4)
+if TYPE_CHECKING:
+    from karenina.selection._pairs import Method
+
 _FOLDS = 5
 
 Pairs = tuple[Ints, Ints, Floats, Floats, int]
@@ -123,7 +125,7 @@ def udr(
         raise ValueError(f"kl_threshold must be at least 0; got {kl_threshold}")
     method = _method(similarity, chosen)
     draw_rows, draw_partners = np.random.default_rng(seed).spawn(2)
-    checked = check_codes(codes, n, draw_rows, 2 * _FOLDS if method == _MULTITASK_CV else 3)
+    checked = check_codes(codes, n, draw_rows, 2 * _FOLDS if method == "multitask_cv" else 3)
     informative = check_kl(kl, checked.sizes, kl_threshold)
     counts = np.array([int(mask.sum()) for mask in informative])
     labels = check_groups(groups, len(checked), "model")
@@ -192,7 +194,7 @@ def similarity_matrix(
     method = _method(similarity, chosen)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a model compared with itself is a fair question here
-        codes = check_codes([target, source], None, 0, 2 * _FOLDS if method == _MULTITASK_CV else 3)
+        codes = check_codes([target, source], None, 0, 2 * _FOLDS if method == "multitask_cv" else 3)
     everything = [np.ones(size, bool) for size in codes.sizes]
     work = Similarities(codes, everything, method, chosen, True)
     wanted = np.array([[False, True], [False, False]])
@@ -209,12 +211,12 @@ def _checked(similarity: str, preset: str | Preset) -> Preset:
     return PRESETS[preset]
 
 
-def _method(similarity: str, preset: Preset) -> int:
+def _method(similarity: str, preset: Preset) -> "Method":
     if similarity == "spearman":
-        return _CORRELATION
+        return "correlation"
     if not preset.multitask:
-        return _LASSO
-    return _MULTITASK_CV if preset.alpha is None else _MULTITASK
+        return "lasso"
+    return "multitask_cv" if preset.alpha is None else "multitask"
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ class Similarities:
 
     codes: Codes
     informative: list[Bools]
-    method: int
+    method: "Method"
     preset: Preset
     matrices: bool
     # The last panel of rows: consecutive tiles share it.
@@ -232,7 +234,7 @@ class Similarities:
     def __call__(self, tile: Tile) -> list[Pairs]:
         a = self._panel(tile.rows)
         b = a if tile.cols is None else self._prepare(tile.cols)
-        folds = _FOLDS if self.method == _MULTITASK_CV else 1
+        folds = _FOLDS if self.method == "multitask_cv" else 1
         moments = blocks(a, b, int(self.codes.sizes.max()), folds)
         wanted = np.ones((len(a.models), len(b.models)), bool) if tile.wanted is None else tile.wanted.copy()
         if a is b:
@@ -249,11 +251,15 @@ class Similarities:
         scores = np.empty(len(targets))
         widest = int(self.codes.sizes.max())
         matrices = np.zeros((len(targets) if self.matrices else 0, widest, widest))
-        sides = [Side(p.start, np.concatenate([self.informative[m] for m in p.models])) for p in (source, target)]
+
+        def side(of: Panel) -> Side:
+            return Side(of.start, np.concatenate([self.informative[m] for m in of.models]))
+
         unsolved = score_pairs(
             self.method,
             moments,
-            *sides,
+            side(source),
+            side(target),
             sources,
             targets,
             self.preset.alpha or 0.0,
@@ -265,7 +271,7 @@ class Similarities:
         return target.models[targets], source.models[sources], scores, matrices, unsolved
 
     def _prepare(self, models: Ints) -> Panel:
-        ranks, exact = self.method == _CORRELATION, self.method == _MULTITASK_CV  # folds gain nothing from less
+        ranks, exact = self.method == "correlation", self.method == "multitask_cv"  # folds gain nothing from less
         keep = None if self.preset.uninformative == "keep" else self.informative
         return panel(self.codes, models, ranks=ranks, keep=keep, exact=exact)
 
