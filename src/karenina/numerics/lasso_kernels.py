@@ -297,14 +297,15 @@ def cross_validate(source: Centred, cross: Centred, sizes: Ints, falls: Floats) 
     source, cross: moments of the inputs with each other (L, L) and with the targets (L, T); sizes (F,): of the folds.
     falls: the alphas, in units of the least that makes every weight 0.
     """
-    W = np.zeros(cross.whole.shape)
+    W: Floats = np.zeros_like(cross.whole)
     top = _largest_norm(cross.whole)
     if top <= _NOTHING:
         return W, 0.0, True
     grid, errors = top * falls, np.zeros(len(falls))
     weights = 1.0 / (len(sizes) * sizes * W.shape[1])
     converged = True
-    for *moments, weight in zip(source.train, cross.train, source.test, cross.test, weights):
+    for f, weight in enumerate(weights):
+        moments = source.train[f], cross.train[f], source.test[f], cross.test[f]
         converged &= _path_errors(*moments, grid, weight, errors)
     alpha = float(grid[np.argmin(errors)])
     converged &= descend(source.whole, W, cross.whole.copy(), alpha, True, _TOL, _ITERATIONS)
