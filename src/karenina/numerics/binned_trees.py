@@ -56,6 +56,14 @@ def _gather(rows: Array, index: Array, residual: Array, hist: Array) -> None:
 
 
 @njit(cache=True)
+def _subtract(a: Array, b: Array, out: Array) -> None:
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            for k in range(a.shape[2]):
+                out[i, j, k] = a[i, j, k] - b[i, j, k]
+
+
+@njit(cache=True)
 def _threshold(counts: Array, b: int, ends: Array) -> float:
     """Half way between the node's values on both sides of the split after bin b. ends: least and largest of each bin.
 
@@ -81,7 +89,8 @@ def _partition(rows: Array, f: int, b: int, index: Array, spare: Array) -> int:
         else:
             spare[moved] = row
             moved += 1
-    index[kept:] = spare[:moved]
+    for i in range(moved):
+        index[kept + i] = spare[i]
     return kept
 
 
@@ -108,8 +117,9 @@ def grow_boosted(
     spare = np.empty(n, np.int64)
     order = np.arange(d)
     hists = np.empty((len(leaf) // 2, d, counts.shape[1], 2))
-    hists[0, :, :, 0] = 0.0
-    hists[0, :, :, 1] = counts
+    for f in range(d):
+        for b in range(counts.shape[1]):
+            hists[0, f, b, 0], hists[0, f, b, 1] = 0.0, counts[f, b]
     for row in range(n):
         for f in range(d):
             hists[0, f, rows[row, f], 0] += residual[row]
@@ -129,7 +139,7 @@ def grow_boosted(
                 if two < len(hists):  # count the smaller child; the larger is the difference
                     small, large = (one, two) if middle - low <= high - middle else (two, one)
                     _gather(rows, index[bounds[small, 0] : bounds[small, 1]], residual, hists[small])
-                    hists[large] = hists[node] - hists[small]
+                    _subtract(hists[node], hists[small], hists[large])
                 continue
         top = under = 0.0
         for row in index[low:high]:

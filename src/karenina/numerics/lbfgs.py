@@ -42,7 +42,8 @@ def remember(step: Floats, change: Floats, fall: float, steps: Floats, changes: 
     """Add a pair in place, unless it bends no more than rounding. fall: minus the slope along the step at its start."""
     if np.dot(step, change) <= np.finfo(np.float64).eps * fall:
         return
-    steps[kept[1]], changes[kept[1]] = step, change
+    for i in range(len(step)):  # slower to compile as steps[place] = step
+        steps[kept[1], i], changes[kept[1], i] = step[i], change[i]
     kept[0] = min(kept[0] + 1, MEMORY)
     kept[1] = (kept[1] + 1) % MEMORY
 

@@ -95,6 +95,26 @@ def loss_and_gradient(
 
 
 @njit(cache=True)
+def _largest(x: Floats) -> float:
+    found = 0.0
+    for value in x.flat:
+        found = max(found, abs(value))
+    return found
+
+
+@njit(cache=True)
+def _farthest(x: Floats, y: Floats) -> float:
+    """The largest distance of a row of x from the row of y."""
+    found = 0.0
+    for i in range(len(x)):
+        square = 0.0
+        for j in range(x.shape[1]):
+            square += (x[i, j] - y[i, j]) ** 2
+        found = max(found, square)
+    return float(np.sqrt(found))
+
+
+@njit(cache=True)
 def descend(
     x: Singles, y: Ints, weights: Singles, wanted: Floats, rows: int, longest: float, most: int, flat: float, tried: int
 ) -> tuple[Floats, Singles, int]:
@@ -113,7 +133,7 @@ def descend(
     loss = loss_and_gradient(w.astype(np.float32), x, y, weights, False, tops, scores, weighted, gradient) / rows
     gradient /= rows
     for done in range(most):
-        if np.abs(gradient).max() <= flat:
+        if _largest(gradient) <= flat:
             return w, tops, done
         d = direction(gradient.ravel(), steps, changes, kept)
         slope = np.dot(gradient.ravel(), d)
@@ -126,9 +146,9 @@ def descend(
         for _ in range(tried):
             step = search[STEP]
             new = w + step * d.reshape(shape)
-            shift = longest * np.sqrt(((new - then) ** 2).sum(axis=1).max()) > NO_OVERFLOW
+            shift = longest * _farthest(new, then) > NO_OVERFLOW
             if shift:
-                then[:] = new
+                then = new.copy()
             turned = -wanted
             value = loss_and_gradient(new.astype(np.float32), x, y, weights, shift, tops, scores, weighted, turned)
             value /= rows
