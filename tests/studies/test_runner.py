@@ -348,7 +348,8 @@ def test_nor_does_what_the_command_line_starts(strangers):
     assert strangers() == []
 
 
-def test_nor_does_looking_for_a_ray_cluster(strangers):
+def test_nor_does_looking_for_a_ray_cluster(strangers, monkeypatch):
+    monkeypatch.setattr("karenina.studies.execution.ray._SECONDS", 8.0)  # it tries for 40 where nothing answers
     with pytest.raises(ValueError, match="no Ray cluster"):
         _try_out("127.0.0.1:9")
     assert strangers() == []
