@@ -282,7 +282,7 @@ def _models_sentence(models: int, shown: dict[str, dict[str, Any]]) -> str:
     text = "A row of the table and a point of the plot are a model. Open one to see what it has learnt and to move its"
     text += " latents."
     if len(shown) < models:
-        text += f" To keep the page below 20 MB, {len(shown)} of the {models} models have pictures."
+        text += f" To keep the page small, {len(shown)} of the {models} models have pictures."
     if live < models:
         text += f" {live} of the {models} have live latents: the picks, the best of each setting, then both ends"
         text += " of the ranking."
@@ -296,18 +296,20 @@ def _how(contents: Contents) -> list[str]:
     seeds = sorted(int(seed) for seed in about["seed"].unique())
     listed = ", ".join(map(str, seeds[:20])) + (", ..." if len(seeds) > 20 else "")
     steps = ", ".join(f"{n:,}" for n in sorted(about["steps"].unique()))
-    texts = [
-        f"Methods: {names}. Seeds: {listed}. Steps: {steps}. Networks: {', '.join(sorted(set(about['network'])))}."
-    ]
+    texts = []
+    if len(about) > 1:
+        networks = ", ".join(sorted(set(about["network"])))
+        texts.append(f"Methods: {names}. Seeds: {listed}. Steps: {steps}. Networks: {networks}.")
     bounded = " ([-1, 1] for InfoGAN)" if (about["method"] == "infogan").any() else ""
-    texts.append(
-        f"UDR ({contents.ranked_by or 'not computed'}) is the median similarity of a model's latents to those of its "
-        "partners on the same images (Duan et al., 2020); a latent is active when its KL from the prior exceeds "
-        f"{contents.kl_threshold:g} nats. Intervals are 95 %: of UDR, from order statistics of the partners; of all "
-        f"else, bootstrap percentiles. Traversals move one latent over [-2, 2]{bounded} and keep the others where an "
-        "image put them."
-    )
-    return texts
+    words = [f"A latent is active when its KL from the prior exceeds {contents.kl_threshold:g} nats."]
+    words.append(f"Traversals move one latent over [-2, 2]{bounded} and keep the others where an image put them.")
+    if contents.ranked_by:
+        words.append(
+            f"UDR ({contents.ranked_by}) is the median similarity of a model's latents to those of its partners on the "
+            "same images (Duan et al., 2020). Intervals are 95 %: of UDR, from order statistics of the partners; of all "
+            "else, bootstrap percentiles."
+        )
+    return [*texts, " ".join(words)]
 
 
 def versions() -> list[tuple[str, str]]:

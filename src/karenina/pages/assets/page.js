@@ -58,7 +58,7 @@ const nameOf = (details, latent) => ({ label: `latent ${latent}`, meaning: meani
 function liveOf(details) {
   const heading = make("h3", { text: "Live latents" });
   if (!details.decoder) {
-    return [heading, make("p", { class: "soft", text: `No sliders for this model: ${DATA.live} of ${DATA.models.run.length} models have their decoder in the page, which keeps it below 20 MB. "karenina show" makes a page with this one's, where it fits.` })];
+    return [heading, make("p", { class: "soft", text: `No sliders for this model: ${DATA.live} of ${DATA.models.run.length} models have their decoder in the page, which keeps it small. "karenina show" makes a page with this one's, where it fits.` })];
   }
   const canvas = make("canvas", { role: "img", "aria-label": "What the decoder draws for these latents" });
   const rows = details.order.map((latent) => ({ ...nameOf(details, latent), value: details.starts[0][latent], reach: details.reach[latent], latents: [[0, latent, 1]] }));
@@ -140,7 +140,7 @@ function scoreTable(i) {
     const value = score.values[i];
     if (value === null) continue;
     const better = score.values.filter((v, j) => v !== null && v > value && DATA.models.data[j] === DATA.models.data[i]).length;
-    table.append(make("tr", {}, make("td", { text: score.name, class: "left" }), make("td", { text: number(value, 3) }), ...(several ? [make("td", { text: better + 1 })] : []), make("td", { text: score.supervised ? "yes" : "no" })));
+    table.append(make("tr", {}, make("td", { text: score.name, class: "left" }), make("td", { text: score.name === "active_latents" ? tidy(value) : number(value, 3) }), ...(several ? [make("td", { text: better + 1 })] : []), make("td", { text: score.supervised ? "yes" : "no" })));
   }
   const box = folded("Scores", table);
   box.open = DATA.models.run.length === 1;
