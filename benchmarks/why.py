@@ -289,7 +289,8 @@ def vary_teapots(studies: list[Path]) -> list[dict[str, Any]]:
                 longer = {**point.arguments, "steps": n}
                 out = path / "longer" / f"{method}-{n}"
                 run = study.run(point.hash) if n == point.steps else karenina.train(data, method, **longer, out=out)
-                found = karenina.evaluate(run, data, metrics=(), also=["regression"], rows=study.plan.evaluation.rows)
+                asked = {"metrics": ["dci_lasso"], "also": ["regression"], "rows": study.plan.evaluation.rows}
+                found = karenina.evaluate(run, data, **asked)
                 parts = {
                     f"{metric} {part}": round(value, 4)
                     for metric, _, part, of, value, _ in found.rows()

@@ -66,8 +66,10 @@ def train(
         found = [{"run": run.path, "config": run.config.to_json(), "last": _last(run)} for run in runs]
         print_json(found if seeds is not None else found[0])
         return
+    if len(runs) == 1:
+        print(repr(runs[0])[1:-1])
     for run in runs:
-        print(f"{repr(run)[1:-1]} -> {run.path}")
+        print(f"wrote {run.path}")
     more = own_data(word)
     if seeds is not None:
         next_steps(("rank", out, *more), ("report", out, *more))
