@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from karenina.studies.analyses import beats_random, dynamics, udr_versions
+from karenina.studies.analyses.charts import plain_number
 from karenina.studies.papers.locatello2019 import METRICS, UNSUPERVISED
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import wide_table
@@ -35,7 +36,8 @@ class Number:
     paper: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        value, low, high = map(plain_number, (self.value, self.low, self.high))
+        return f"{value} [{low}, {high}]"
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from verdicts import sentence, with_intervals
 
 import karenina
 from karenina.studies.analyses import selectors
+from karenina.studies.analyses.charts import plain_number
 from karenina.studies.execution.folder import Folder
 from karenina.studies.execution.populations import populations, train_population
 from karenina.studies.papers import Made, make, paper_of
@@ -251,7 +252,7 @@ def selectors_page(frame: pd.DataFrame) -> str:
             for selector in mean.index:
                 lines = part[part["selector"] == selector].set_index("score")
                 cells = [_gain(lines.loc[score]) if score in lines.index else "" for score in judges]
-                rows.append([selector, f"{mean[selector]:.2f}", *cells])
+                rows.append([selector, plain_number(mean[selector]), *cells])
             oracle = part.drop_duplicates("score").set_index("score")
             note = ", ".join(
                 f"{score}: random {oracle.loc[score, 'random']:.2f}, oracle {oracle.loc[score, 'oracle']:.2f}"
@@ -264,7 +265,8 @@ def selectors_page(frame: pd.DataFrame) -> str:
 
 
 def _gain(line: pd.Series) -> str:
-    return f"{line['gain']:.2f} [{line['low']:.2f}, {line['high']:.2f}] ({line['regret']:.2f})"
+    gain, low, high, regret = (plain_number(line[key]) for key in ("gain", "low", "high", "regret"))
+    return f"{gain} [{low}, {high}] ({regret})"
 
 
 def paper_page(paper: str, study: Study, draw: bool) -> str:

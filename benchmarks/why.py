@@ -351,23 +351,24 @@ def page(out: Path = PAGE) -> None:
         rows = []
         for one in lines:
             rho, low, high = one["rho"]
-            cell = f"{rho:.2f} [{low:.2f}, {high:.2f}]"
+            cell = f"{rho:z.2f} [{low:z.2f}, {high:z.2f}]"
             rows.append([one["data"], str(one["settings"]), one["variation"], cell])
         head = ["data", "settings", "variation", "rank correlation with MIG"]
         parts += [DYNAMICS.format(seeds=lines[0]["seeds"]).strip(), markdown(head, rows)]
     if lines := found.get("udr"):
         table = pd.DataFrame(lines)
         means = table.groupby(["data", "variation"], sort=False)[["all", "settings", "within"]].mean()
-        rows = [[str(d), str(v), *(f"{x:.2f}" for x in row)] for (d, v), row in zip(means.index, means.to_numpy())]
+        rows = [[str(d), str(v), *(f"{x:z.2f}" for x in row)] for (d, v), row in zip(means.index, means.to_numpy())]
         head = ["data", "variation", "all models", "means of settings", "seeds of a setting"]
         by = table[table["variation"] == "as it is"]
         each = [
-            [r.data, shown(r.method), f"{r.all:.2f}", f"{r.settings:.2f}", f"{r.within:.2f}"] for r in by.itertuples()
+            [r.data, shown(r.method), f"{r.all:z.2f}", f"{r.settings:z.2f}", f"{r.within:z.2f}"]
+            for r in by.itertuples()
         ]
         parts += [UDR.format(methods=table["method"].nunique()).strip(), markdown(head, rows)]
         parts += ["Each method, UDR_L as it is:", markdown(["data", "method", *head[2:]], each)]
     if lines := found.get("noise"):
-        rows = [[one["variation"], one["over"], one["score"], *(f"{r:.2f}" for r in one["r"])] for one in lines]
+        rows = [[one["variation"], one["over"], one["score"], *(f"{r:z.2f}" for r in one["r"])] for one in lines]
         head = ["variation", "correlation over", "score", "regime 1", "regime 2", "regime 3"]
         parts += [NOISE.strip(), markdown(head, sorted(rows, key=lambda row: row[:2]))]
     if lines := found.get("variance"):

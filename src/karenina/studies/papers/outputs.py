@@ -103,13 +103,13 @@ def heading(item: Item) -> str:
 def _cell(row: "pd.Series[Any]", digits: int) -> str:
     if pd.isna(row["value"]):
         return "–"
-    text = f"{row['value']:.{digits}f}"
+    text = f"{row['value']:z.{digits}f}"
     if "std" in row and pd.notna(row["std"]):
-        text += f" ± {row['std']:.{digits}f}"
+        text += f" ± {row['std']:z.{digits}f}"
     elif "low" in row and pd.notna(row["low"]) and pd.notna(row["high"]):
-        text += f" [{row['low']:.{digits}f}, {row['high']:.{digits}f}]"
+        text += f" [{row['low']:z.{digits}f}, {row['high']:z.{digits}f}]"
     if pd.notna(row["paper"]):
-        text += f" ({row['paper']:.{digits}f}, {row['difference']:+.{digits}f})"
+        text += f" ({row['paper']:z.{digits}f}, {row['difference']:+z.{digits}f})"
     return text
 
 
