@@ -139,6 +139,7 @@ def test_pages_are_what_the_tables_give(tmp_path):
     assert len(made) == 7
     for page in made:
         assert page.read_text() == (ROOT / "docs" / "results" / page.name).read_text(), page.name
+        assert "-0.00 " not in page.read_text()
 
 
 def test_a_table_goes_with_more_than_half_of_its_values():

@@ -306,8 +306,8 @@ def _how(contents: Contents) -> list[str]:
     if contents.ranked_by:
         words.append(
             f"UDR ({contents.ranked_by}) is the median similarity of a model's latents to those of its partners on the "
-            "same images (Duan et al., 2020). Intervals are 95 %: of UDR, from order statistics of the partners; of all "
-            "else, bootstrap percentiles."
+            "same images (Duan et al., 2020). Intervals are 95 %: of UDR, from order statistics of the partners; of "
+            "all else, bootstrap percentiles."
         )
     return [*texts, " ".join(words)]
 
