@@ -38,7 +38,7 @@ def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
     css = (files("karenina.pages") / "assets" / "page.css").read_text(encoding="utf-8")
     css += (assets / "fit.css").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["number"] = lambda value: "–" if value is None or value != value else f"{value:.2f}"
+    environment.filters["number"] = lambda value: "–" if value is None or value != value else f"{value:z.2f}"
     template = environment.from_string((assets / "fit.html.j2").read_text(encoding="utf-8"))
     run = fit.best
     answer = fit.answer
