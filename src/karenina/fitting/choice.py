@@ -152,6 +152,12 @@ class Compared:
         return first if first is not None and self.models[first].active else None
 
 
+def make_ready() -> None:
+    """Compile what ranking needs, before the time that is left is planned: it takes seconds on a new installation."""
+    codes = np.random.default_rng(0).normal(size=(2, 30, 2)).astype(np.float32)
+    compute_udr("udr_lasso", list(codes), [np.ones(2)] * 2, ["one", "one"])
+
+
 def compare(models: Sequence[Model]) -> Compared:
     """UDR of models, within settings and all to all (Duan et al. 2020, section 4)."""
     count = len(models)

@@ -17,7 +17,7 @@ from karenina.data.own import Size
 from karenina.data.streaming import Images, survey
 from karenina.evaluation.data import inputs
 from karenina.fitting.answer import Fit, describe_settings, make_answer, read_fit
-from karenina.fitting.choice import ROWS, Compared, Model, compare, measure
+from karenina.fitting.choice import ROWS, Compared, Model, compare, make_ready, measure
 from karenina.fitting.folder import ANSWER, Folder, Plan
 from karenina.fitting.guidance import advise, judge
 from karenina.fitting.halving import MOST_SEEDS, Setting, Wanted, cut, first_round, next_round
@@ -113,6 +113,7 @@ class Job:
         self.say(describe(self.look))
         for sentence in self.source.said:
             self.say(sentence)
+        make_ready()
         # On a busy machine the end takes longer, too.
         busy = (clocks.monotonic() - self.began[0]) / max(clocks.process_time() - self.began[1], 1e-3)
         self.closing = min(self.closing * max(busy, 1.0), self.most_closing)
