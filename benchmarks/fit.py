@@ -57,7 +57,7 @@ def judge(folder: Path, data: karenina.data.DataSet) -> dict[str, dict[str, floa
     """run -> its scores with labels and its ELBO, kept beside the fit."""
     kept = folder / "labels.json"
     known = json.loads(kept.read_text()) if kept.exists() else {}
-    for path in sorted((folder / "runs").glob("*/*/run.json")):
+    for path in sorted((folder / "runs").rglob("run.json")):
         name = path.parent.name
         if name in known or json.loads(path.read_text())["status"] != "finished":
             continue
