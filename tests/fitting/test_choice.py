@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from karenina.fitting import guidance
-from karenina.fitting.choice import Model, above_chance, chance, compare
+from karenina.fitting.choice import Model, above_chance, chance, compare, simulated_chance
 from karenina.fitting.halving import Setting
 from karenina.fitting.look import Look
 
@@ -109,6 +109,11 @@ def test_seeds_that_disagree_everywhere_are_called_so():
     verdict = guidance.judge(LOOK, apart, 5000)
     assert verdict.level == guidance.NO_TRUST
     assert "disagree everywhere" in verdict.why
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_chances_that_are_kept_are_those_of_the_simulation(size):
+    assert chance(size) == pytest.approx(simulated_chance(size), abs=1e-6)
 
 
 def test_chance_is_what_brute_force_gives():

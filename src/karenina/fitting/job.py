@@ -82,7 +82,7 @@ class Job:
     tracker: "Tracker | None" = None
     stopped: str = ""
     overhead: float = 0.0  # seconds that it takes to begin a population
-    closing: float = 4.0  # seconds that ranking and the page take; measured when they were made once
+    closing: float = 6.0  # seconds that ranking and the page take; measured when they were made once
     measured: dict[Path, Model] = field(default_factory=dict)
     tracked: set[Path] = field(default_factory=set)
     tried: list[tuple[Path, Setting]] = field(default_factory=list)  # by a search: folders of seeds
@@ -245,6 +245,8 @@ class Job:
         while True:
             if plan.done == len(plan.rounds):  # else a round was begun and not finished
                 room = self.room()
+                if plan.done and room < 1:
+                    return
                 known = self.compared().known if plan.done else {}
                 wanted = next_round(known, plan.latents, plan.done) if plan.done else first_round(plan.methods, room)
                 wanted = cut(wanted, max(room, 2) if not plan.done else room)
@@ -261,14 +263,16 @@ class Job:
             plan.done += 1
             self._count_time()
             self.folder.save()
-            self.answer(page=plan.done == 1)
+            if self.room() > 0:  # else the answer at the end comes next
+                self.answer(page=plan.done == 1)
             forget(self)
 
     def room(self) -> int:
-        """Models that can still be trained."""
+        """Models that can still be trained. Before a later round those that are finished are ranked, too."""
         if self.models is not None:
             return self.models - self.plan.models
-        return int((self.clock.left - self.closing - self.overhead) / (1.05 * self.plan.steps * self.plan.seconds))
+        closing = self.closing * (2 if self.plan.done else 1)
+        return int((self.clock.left - closing - self.overhead) / (1.05 * self.plan.steps * self.plan.seconds))
 
     def train(self, wanted: Wanted, root: Path | None = None, more: Mapping[str, Any] | None = None) -> None:
         """Train one round, all its models together. more: settings of `train` that differ from the plan's."""
