@@ -247,3 +247,9 @@ def test_what_is_no_time_is_refused(text):
 def test_wrong_arguments_are_one_line(options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         karenina.fit("blobs", out=tmp_path, **options)
+
+
+@pytest.mark.parametrize("written", [{"2": "hair"}, {"names": {"2": " hair ", "1": ""}}])
+def test_names_may_be_written_by_hand(written, tmp_path):
+    (tmp_path / "names.json").write_text(json.dumps(written))
+    assert read_names(tmp_path, 3, "") == {2: "hair"}

@@ -108,11 +108,14 @@ def _write(path: Path, about: dict[str, Any]) -> None:
         part.write_text(json.dumps({"format": FORMAT, **about}, indent=2) + "\n", encoding="utf-8")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, *, names: bool = False) -> dict[str, Any]:
+    """names: the file may be written by hand, with the names alone."""
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
+    if names and isinstance(about, dict) and "format" not in about:
+        return {"names": about.get("names", about)}
     if not isinstance(about, dict) or not isinstance(about.get("format"), int):
         raise ValueError(f"{path} does not say which format it has")
     if about["format"] > FORMAT:
@@ -165,7 +168,7 @@ def read_names(run: str | os.PathLike[str], latents: int, weights: str) -> dict[
     file = next((place for place in places if place.exists()), None)
     if file is None:
         return {}
-    about = _read(file)
+    about = _read(file, names=True)
     names = about.get("names")
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
         raise ValueError(f'{file} should have names such as {{"names": {{"3": "hair"}}}}')
