@@ -274,7 +274,7 @@ def _measuring(study: Study, words: pd.DataFrame) -> list[dict[str, Any]]:
     return lines
 
 
-LONGER = {"vae": 10_000, "beta_vae": 10_000, "infogan": 8_000}
+LONGER = {"vae": 10_000, "beta_vae": 10_000, "infogan": 4_000}
 
 
 def vary_teapots(studies: list[Path]) -> list[dict[str, Any]]:
