@@ -1,6 +1,6 @@
 """Why a claim of a paper does not come out here: what was varied, and what each variation gives.
 
-    python benchmarks/why.py dynamics STUDY [STUDY ...] [--layers FOLDER]   # trains models, and keeps them
+    python benchmarks/why.py dynamics STUDY [STUDY ...] [--layers FOLDER] [--data NAME]   # trains models
     python benchmarks/why.py udr STUDY [STUDY ...]
     python benchmarks/why.py noise STUDY [STUDY ...]
     python benchmarks/why.py variance STUDY [STUDY ...]
@@ -12,6 +12,7 @@ The studies are directories of `karenina study run`, with their models.
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,14 +59,19 @@ def correlation(score: np.ndarray, known: np.ndarray) -> list[float]:
     return [round(float(m[0, 1]), 4) for m in (estimate, low, high)]
 
 
-def vary_dynamics(folder: Path | None, studies: list[Path]) -> None:
-    """Kept after each variation, which takes minutes."""
-    lines: list[dict[str, Any]] = []
-    for path in studies:
-        study = Study.open(path)
+def vary_dynamics(folder: Path | None, studies: list[Path], only: str | None) -> None:
+    """Kept after each variation, which takes minutes, beside those of other studies."""
+    opened = {path: Study.open(path) for path in studies}
+    again = {study.plan.name for study in opened.values()}
+    lines = [
+        one
+        for one in json.loads(KEPT.read_text()).get("dynamics", [])
+        if one["study"] not in again or only not in (None, one["data"])
+    ]
+    for path, study in opened.items():
         mig = study.frame[(study.frame["metric"] == "mig") & (study.frame["factor"] == "")]
         for (data, method), rows in mig.groupby(["data", "method"], sort=False):
-            if method != "beta_vae":
+            if method != "beta_vae" or only not in (None, data):
                 continue
             settings = [part.sort_values("seed").head(SEEDS) for _, part in rows.groupby("setting", sort=False)]
             known = np.array([part["value"].mean() for part in settings])
@@ -78,36 +84,43 @@ def vary_dynamics(folder: Path | None, studies: list[Path]) -> None:
                 keep("dynamics", lines)
             if len(settings) > 10 or folder is None:
                 continue
-            for name in LAYERS:
-                where = folder / f"{str(data).replace(':', '-')}-{name.replace(' ', '-')}"
-                found = dynamics(another_layer(study, settings, name, where), groups)
+            layers = other_layers(study, settings, folder / str(data).replace(":", "-"))
+            for name, other in layers.items():
+                found = dynamics(other, groups)
                 lines.append(
                     {**about, "variation": f"trace of {name}", "rho": correlation(np.asarray(found.scores), known)}
                 )
                 keep("dynamics", lines)
 
 
-def another_layer(study: Study, settings: list[pd.DataFrame], layer: str, where: Path) -> list[np.ndarray]:
-    """Traces of the same models, trained again."""
+def other_layers(study: Study, settings: list[pd.DataFrame], where: Path) -> dict[str, list[np.ndarray]]:
+    """Traces of the same models, trained again, of each other layer."""
     points = {point.hash: point for point in study.plan.points}
     first = points[settings[0]["run"].iloc[0]]
     betas = [dict(points[part["run"].iloc[0]].parameters)["beta"] for part in settings]
     fixed = {name: value for name, value in first.arguments.items() if name not in ("beta", "seed")}
-    with traced(layer):
+    with traced():
         runs = karenina.train_many(first.data, "beta_vae", {"beta": betas}, SEEDS, out=where, **fixed)
-    traces = [np.load(run.path / "trace.npy") for run in runs]
+    return split_layers([np.load(run.path / "trace.npy") for run in runs], first.latents, runs[0].config.image_shape)
+
+
+def split_layers(traces: list[np.ndarray], latents: int, image_shape: tuple[int, ...]) -> dict[str, list[np.ndarray]]:
+    """What `traced` put side by side; between the codes and the images are the units of the second layer."""
     if len({trace.shape for trace in traces}) > 1:
         raise SystemExit("a model was trained by itself, and its trace is of the usual layer")
-    return traces
+    ends = (0, latents, traces[0].shape[-1] - math.prod(image_shape), traces[0].shape[-1])
+    return {name: [trace[..., a:b] for trace in traces] for name, a, b in zip(LAYERS, ends, ends[1:])}
 
 
 @contextmanager
-def traced(layer: str) -> Iterator[None]:
+def traced() -> Iterator[None]:
+    """Populations that are trained inside have traces of all these layers side by side."""
     before = PopulationLearner.activations
 
     def activations(self: PopulationLearner, x: Any) -> np.ndarray:
         mean, _ = self.encode(x.expand(len(self.members), *x.shape))
-        return LAYERS[layer](self, mean).detach().flatten(2).cpu().numpy().astype(np.float16)
+        found = [layer(self, mean).detach().flatten(2).cpu().numpy() for layer in LAYERS.values()]
+        return np.concatenate(found, axis=-1).astype(np.float16)
 
     PopulationLearner.activations = activations  # type: ignore[method-assign]
     try:
@@ -401,12 +414,13 @@ def main() -> None:
     one = commands.add_parser("dynamics")
     one.add_argument("studies", type=Path, nargs="+")
     one.add_argument("--layers", type=Path, metavar="FOLDER")
+    one.add_argument("--data", metavar="NAME", help="only this data set")
     for name in VARIED:
         commands.add_parser(name).add_argument("studies", type=Path, nargs="+")
     commands.add_parser("page")
     options = parser.parse_args()
     if options.command == "dynamics":
-        vary_dynamics(options.layers, options.studies)
+        vary_dynamics(options.layers, options.studies, options.data)
     elif options.command in VARIED:
         keep(options.command, VARIED[options.command](options.studies))
     else:

@@ -51,11 +51,15 @@ def test_a_line_tells_settings_from_seeds():
     assert of_seed["within"] == 1
 
 
-def test_a_trace_of_another_layer_has_its_width(tmp_path):
+def test_traces_of_other_layers_are_those_of_the_model(tmp_path):
     options = {"latents": 3, "steps": 30, "trace": True}
-    with why.traced("mean codes"):
+    with why.traced():
         codes, _ = karenina.train_many("blobs", "beta_vae", {"beta": [1]}, 2, out=tmp_path, **options)
     usual, _ = karenina.train_many("blobs", "beta_vae", {"beta": [1]}, 2, **options)
-    assert codes.trace.shape[-1] == 3 != usual.trace.shape[-1]
+    layers = why.split_layers([codes.trace], 3, (1, 16, 16))
+    assert [layers[name][0].shape[-1] for name in layers] == [3, 128, 256]
+    decoded = codes.decode(layers["mean codes"][0][-1].astype(np.float32)).reshape(-1, 256)
+    logits = layers["decoded images"][0][-1].astype(np.float32)
+    np.testing.assert_allclose(1 / (1 + np.exp(-logits)), decoded, atol=5e-3)
     x = karenina.load("blobs").sample(8, np.random.default_rng(0))[0]
     assert np.array_equal(codes.encode(x)[0], usual.encode(x)[0])  # training itself is the same
