@@ -363,8 +363,8 @@ def _udr_says(means: pd.DataFrame) -> str:
     )
     return (
         f"On {data} the mean over all models is {usual:.2f}, and {many:.2f} among models that have the median of "
-        "active latents or more: UDR is misled by models that found little, and agree on it. Thresholds and the similarity "
-        "hardly matter."
+        "active latents or more: UDR is misled by models that found little, and agree on it. Thresholds and the "
+        "similarity hardly matter."
     )
 
 
