@@ -110,7 +110,7 @@ def demo(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """The main job in about two minutes: train a sweep, choose without labels, check with labels, make the page."""
+    """The main job in less than two minutes: train a sweep, choose without labels, check with labels, make the page."""
     from karenina.pages.demo import demo as run
 
     use_device(device)
