@@ -154,7 +154,7 @@ ROWS: dict[str, tuple[Callable, Callable, int]] = {
     "five information metrics": (naive_information, our_information, 100),
     "irs": (naive_irs, lambda z, v: float(irs(z, v)), 5),
     "sap, numbers": (naive_sap_regression, lambda z, v: float(sap(z, v, continuous=True)), 20),
-    "sap, labels by machines": (naive_sap_svm, our_sap_svm, 5),
+    "sap, labels by linear SVMs": (naive_sap_svm, our_sap_svm, 5),
     "sap, labels by trees (3 folds)": (naive_sap_tree, our_sap_tree, 5),
     "label-free information": (naive_mutual_information, lambda z, v: float(mutual_information(z)), 5),
 }

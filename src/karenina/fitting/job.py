@@ -36,6 +36,7 @@ GOOD_STEPS = 3000  # below this, smaller images are trained on
 TRAINING_SHARE = 0.8  # of the time; the rest goes to looking, ranking and the page
 SECOND_METHOD = 40  # models that a budget must hold for a second method to be tried
 BATCH = 64
+SPARE = 0.05  # of the time: what models take to be written, and what goes slower than measured
 
 Say = Callable[[str], None]
 
@@ -271,7 +272,7 @@ class Job:
         """Models that can still be trained. Before a later round those that are finished are ranked, too."""
         if self.models is not None:
             return self.models - self.plan.models
-        closing = self.closing * (2 if self.plan.done else 1)
+        closing = self.closing * (2 if self.plan.done else 1) + SPARE * self.clock.seconds
         return int((self.clock.left - closing - self.overhead) / (1.05 * self.plan.steps * self.plan.seconds))
 
     def train(self, wanted: Wanted, root: Path | None = None, more: Mapping[str, Any] | None = None) -> None:
@@ -295,7 +296,7 @@ class Job:
             plan.seconds = taken / (new * plan.steps)
 
     def _watch(self, at: "PopulationProgress") -> None:
-        if self.clock.left < min(self.closing, self.most_closing):
+        if self.clock.left < min(self.closing + SPARE * self.clock.seconds, self.most_closing):
             raise OutOfTime
         self.interrupted.check()
         if self.progress is not None:
