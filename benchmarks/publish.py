@@ -151,7 +151,8 @@ def keep_from_models(paper: str, study: Study) -> None:
                 if _is_figure(item):
                     picture(found.files[0], kept)
                 else:
-                    shutil.copy(found.files[1], kept)
+                    text = found.files[1].read_text(encoding="utf-8")
+                    kept.write_text(text.replace(f"{study.folder().parent}/", ""), encoding="utf-8")
                 print(f"kept {kept.relative_to(DOCS)}")
 
 

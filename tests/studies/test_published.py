@@ -1,5 +1,6 @@
 """Published tables: what is stored, where a score stands among them, and claims with a known answer."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -140,6 +141,12 @@ def test_pages_are_what_the_tables_give(tmp_path):
     for page in made:
         assert page.read_text() == (ROOT / "docs" / "results" / page.name).read_text(), page.name
         assert "-0.00 " not in page.read_text()
+
+
+def test_pages_name_no_folder_of_the_machine_that_made_them():
+    results = ROOT / "docs" / "results"
+    for page in [*results.rglob("*.md"), results / "study.html"]:
+        assert not re.search(r"(--out|report|run) /\w", page.read_text(encoding="utf-8")), page.name
 
 
 def test_a_table_goes_with_more_than_half_of_its_values():
