@@ -1,7 +1,7 @@
 """Publish what studies found: tables of scores in the package, and docs/results made from these tables alone.
 
     python benchmarks/publish.py add DIR [DIR ...]    # finished studies -> the tables that are kept, and the pages
-    python benchmarks/publish.py rank DIR             # scores of `karenina rank` for the published models of a study
+    python benchmarks/publish.py rank DIR             # then the scores of `karenina rank`, from the models of a study
     python benchmarks/publish.py pages                # docs/results/*.md and figures from the tables
     python benchmarks/publish.py again [--models 3]   # trains random published models anew: are the scores the same?
 
@@ -173,9 +173,11 @@ def _kept(item: Item) -> Path:
 
 
 def picture(file: Path, out: Path) -> None:
-    """With 256 colours, a third of the bytes."""
-    with Image.open(file) as image:
-        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, optimize=True)
+    """With 256 colours and at most 2,000 pixels a side, a third of the bytes."""
+    with Image.open(file) as whole:
+        image = whole.convert("RGB")
+        image.thumbnail((2000, 2000))
+        image.quantize(256, dither=Image.Dither.NONE).save(out, optimize=True)
 
 
 def _add_extra(file: Path, data: str, frame: pd.DataFrame) -> None:

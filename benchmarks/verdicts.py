@@ -66,7 +66,7 @@ def sentence(item: Item, table: PaperTable) -> str:
     if len(found) == 1:
         only = {"agrees": "agrees", "disagrees": "differs", "cannot tell": "cannot be told"}[most]
         difference = found["difference"].iloc[0]
-        return f"**{verdict.capitalize()}.** The one value that has a printed one beside it {only}: {difference:+.2f}."
+        return f"**{verdict.capitalize()}.** The one value that has a printed one beside it {only}: {difference:+z.2f}."
     above = int((found["difference"] > 0).sum())
     return (
         f"**{verdict.capitalize()}.** Of {len(found)} values that have a printed one beside them, {parts}; "

@@ -249,6 +249,18 @@ def test_wrong_arguments_are_one_line(options, message, tmp_path):
         karenina.fit("blobs", out=tmp_path, **options)
 
 
+def test_a_fit_of_one_round_is_ranked_and_its_page_written_once(tmp_path, monkeypatch):
+    from karenina.fitting import page
+    from karenina.fitting.job import Job
+
+    calls = []
+    write, compared = page.write_page, Job.compared
+    monkeypatch.setattr(page, "write_page", lambda *given: calls.append("page") or write(*given))
+    monkeypatch.setattr(Job, "compared", lambda job: calls.append("ranking") or compared(job))
+    karenina.fit("blobs", out=tmp_path, models=2, steps=60)
+    assert calls == ["ranking", "page"]
+
+
 @pytest.mark.parametrize("written", [{"2": "hair"}, {"names": {"2": " hair ", "1": ""}}])
 def test_names_may_be_written_by_hand(written, tmp_path):
     (tmp_path / "names.json").write_text(json.dumps(written))

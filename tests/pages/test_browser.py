@@ -200,6 +200,7 @@ def test_the_page_of_one_run(browser, study, tmp_path):
     assert "beta_vae beta=" in browser.title
     assert "seed" in browser.title
     assert f"karenina show {os.path.relpath(run)}" in browser.find_element("css selector", "#how pre").text
+    assert "UDR" not in browser.find_element("id", "how").text  # nothing was ranked
     assert len(browser.find_elements("css selector", "#curves .series")) == 1
     assert all((tmp_path / name).exists() for name in ("traversal.png", "traversal.gif", "reconstructions.png"))
 

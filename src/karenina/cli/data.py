@@ -50,7 +50,7 @@ def data_show(
         Path | None, typer.Option(metavar="FILE", help="Where to write the picture; default NAME.png.")
     ] = None,
     columns: Annotated[int, typer.Option(min=2, max=40, help="Pictures per row.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of what is left to chance.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     size: Size = None,
     grey: Grey = False,
     factors_csv: FactorsCsv = None,

@@ -43,7 +43,7 @@ def fit(
     track: Annotated[
         str | None, typer.Option(help="tensorboard:DIR, mlflow:URI or wandb:PROJECT.", show_default=False)
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides everything that is left to chance.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed: the same one gives the same result.")] = 0,
     device: Device = None,
     as_json: Json = False,
 ) -> None:

@@ -30,7 +30,7 @@ def report(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the page; default DIR/report.")] = None,
     figures: Annotated[bool, typer.Option(help="With the analyses, which take most of the time.")] = True,
     megabytes: Annotated[
-        float, typer.Option(metavar="N", help="A larger page has fewer models with live latents.")
+        float, typer.Option(metavar="N", help="Largest size of the page; above it fewer models have live latents.")
     ] = 20.0,
     data: OwnData = None,
     size: Size = None,

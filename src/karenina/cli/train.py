@@ -28,7 +28,7 @@ def train(
     data: DataName,
     method: Annotated[str, typer.Argument(metavar="METHOD", help="{methods}.", autocompletion=completing("methods"))],
     out: Annotated[str, typer.Option(metavar="DIR", help="Directory of the run; the same command again resumes it.")],
-    seed: Annotated[int, typer.Option(help="Decides everything that is left to chance.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed: the same one gives the same result.")] = 0,
     seeds: Annotated[
         int | None,
         typer.Option(metavar="N", help="Train N seeds, together where that is faster; --out holds all runs."),

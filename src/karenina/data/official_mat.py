@@ -71,7 +71,7 @@ class InstanceImages:
 def smallnorb_file(folder: Path | None, *, _sizes: tuple[int, ...] | None = None) -> DataSet:
     """SmallNORB from its official files: camera 0 of the training and testing parts, or of the one that is there.
 
-    The toy itself (10 per category) is no factor: it is left to chance, so the data set is stochastic. Files that do
+    The toy itself (10 per category) is no factor: it is drawn at random, so the data set is stochastic. Files that do
     not fill the grid become a TableDataSet, with the toy as the factor `instance`.
     """
     parts = {split: find(folder, f"{stem}-dat.mat") for split, stem in SMALLNORB.items()}

@@ -191,6 +191,7 @@ def chance(active: int) -> float:
 
 @cache
 def simulated_chance(active: int) -> float:
+    """`chance` of two latents or more, by UDR of copies of the same latents that are turned at random."""
     rng = np.random.default_rng(active)
     white = np.linalg.qr(rng.normal(size=(_CHANCE_ROWS, active)))[0] * math.sqrt(_CHANCE_ROWS)
     turned = [white @ _rotation(active, rng) for _ in range(_CHANCE_COPIES)]

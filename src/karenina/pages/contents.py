@@ -146,9 +146,9 @@ def _swept(parameters: "pd.Series[str]") -> "pd.Series[str]":
     >>> _swept(pd.Series(["c_max=2 gamma=100", "c_max=4 gamma=100"])).tolist(), _swept(pd.Series(["beta=4"])).tolist()
     (['c_max=2', 'c_max=4'], ['beta=4'])
     """
-    common = set.intersection(*(set(one.split()) for one in parameters))
     if parameters.nunique() < 2:
         return parameters
+    common = set.intersection(*(set(one.split()) for one in parameters))
     return parameters.map(lambda one: " ".join(word for word in one.split() if word not in common))
 
 
