@@ -128,6 +128,12 @@ def shrink(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     [64]
     """
     block = images.shape[2] // side
-    sums: Any = sum(images[:, :, i::block].astype(np.uint32) for i in range(block))
-    sums = sum(sums[..., i::block] for i in range(block))
-    return ((2 * sums + block**2) // (2 * block**2)).astype(np.uint8)
+    kind = np.uint16 if block <= 16 else np.uint32  # 16 * 16 * 255 + 128 is the largest sum of 16 bits
+    sums = images[:, :, ::block].astype(kind)
+    for i in range(1, block):
+        sums += images[:, :, i::block]
+    small = sums[..., ::block] + kind(block**2 // 2)
+    for i in range(1, block):
+        small += sums[..., i::block]
+    small //= kind(block**2)
+    return small.astype(np.uint8)
