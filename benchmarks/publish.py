@@ -2,6 +2,7 @@
 
     python benchmarks/publish.py add DIR [DIR ...]    # finished studies -> the tables that are kept, and the pages
     python benchmarks/publish.py rank DIR             # then the scores of `karenina rank`, from the models of a study
+    python benchmarks/publish.py tasks DIR [--seeds 3] [--only fairness]    # and what their codes are good for
     python benchmarks/publish.py pages                # docs/results/*.md and figures from the tables
     python benchmarks/publish.py again [--models 3]   # trains random published models anew: are the scores the same?
 
@@ -12,11 +13,15 @@ pages again.
 """
 
 import argparse
+import contextlib
+import json
 import re
 import shutil
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +33,8 @@ from PIL import Image
 from verdicts import sentence, with_intervals
 
 import karenina
+from karenina.evaluation.data import data_of, inputs
+from karenina.evaluation.interventions import sampler_of
 from karenina.studies.analyses import selectors
 from karenina.studies.analyses.charts import plain_number
 from karenina.studies.execution.folder import Folder
@@ -40,7 +47,8 @@ from karenina.studies.papers.study import Study
 from karenina.studies.plan.plan import Plan
 from karenina.studies.plan.presets import preset
 from karenina.studies.published import TABLES, baselines, publish, scoring
-from karenina.studies.results.table import SCHEMAS, with_scores, write_parquet
+from karenina.studies.results.table import SCHEMAS, TASK, with_scores, write_parquet
+from karenina.tasks import downstream, fairness
 
 RESULTS = DOCS / "results"
 # Ways to choose that a study does not compute by itself, as `karenina rank --by` names them.
@@ -134,6 +142,73 @@ def add_rankings(path: Path) -> None:
             scores = {"run": names, "metric": [by] * len(names), "value": list(ranking["score"])}
             publish(with_scores(frame[frame["metric"] != by], scores), plan.evaluation, _table(data))
             print(f"{by} of {len(names)} models on {data}", flush=True)
+
+
+def add_tasks(path: Path, seeds: int, only: list[str], workers: int = 2) -> None:
+    """What codes of the first seeds are good for, 5 to 25 s per model; again: resumes.
+
+    The numbers are those of a study with tasks = true, which is why its plan says how many rows there are.
+    """
+    plan = Folder(path).plan()
+    done = path / f"tasks-{'-'.join(sorted(only))}.jsonl"
+    found = _lines(done)
+    waiting = [point.hash for point in plan.points if point.seed < seeds and point.hash not in set(found["run"])]
+    with ProcessPoolExecutor(workers) as pool, done.open("a", encoding="utf-8") as file:
+        how = (plan.evaluation.rows, plan.evaluation.seed, plan.evaluation.interventions, only)
+        for rows in pool.map(
+            _tasks_of, [path / "runs" / run for run in waiting], *([part] * len(waiting) for part in how)
+        ):
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+            file.flush()
+    found = _lines(done)
+    paper = paper_of(plan.name)
+    if paper in OWN:
+        out = RESULTS / "tables" / paper / "results.parquet"
+        frame = _with_tasks(pq.read_table(out).to_pandas(), found)
+        write_parquet(out, pa.Table.from_pandas(frame, schema=SCHEMAS["results"], preserve_index=False))
+        return
+    for data in plan.data:
+        publish(_with_tasks(baselines(data), found), plan.evaluation, _table(data))
+
+
+def _tasks_of(path: Path, rows: int, seed: int, interventions: str, only: list[str]) -> list[dict[str, Any]]:
+    import torch
+
+    torch.set_num_threads(1)
+    run = karenina.open(path)
+    data = data_of(run)
+    images, factors = inputs(data, rows, seed)
+    unseen, truth = inputs(data, rows // 2, seed + 1)
+    given = {"seed": seed, "continuous": [size is None for size in data.factor_sizes]}
+    given |= {"test_codes": run.encode(unseen)[0], "test_factors": truth}
+    codes, found = run.encode(images)[0], []
+    if "downstream" in only:
+        found += [("usefulness", *score) for score in downstream(codes, factors, **given).summary().items()]
+    if "fairness" in only:
+        sampler = sampler_of(run, data.whole, interventions, rows, seed)
+        found += [
+            ("fairness", *score) for score in fairness(codes, factors, sampler=sampler, **given).summary().items()
+        ]
+    names = ("property", "metric", "value")
+    return [{"run": path.name, **dict(zip(names, score))} for score in found if np.isfinite(score[2])]
+
+
+def _lines(file: Path) -> pd.DataFrame:
+    """The lines of a file of rows; none if there is no file. A line that was cut off is left out with its model."""
+    rows = []
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        with contextlib.suppress(json.JSONDecodeError):
+            rows.append(json.loads(line))
+    return pd.DataFrame(rows, columns=["run", "metric", "property", "value"])
+
+
+def _with_tasks(frame: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    """The scores of published models, and of those alone, in place of what was there of the same names."""
+    found = found[found["run"].isin(frame["run"])]
+    frame = frame[~frame["metric"].isin(found["metric"])]
+    new = frame.drop_duplicates("run").set_index("run", drop=False).loc[list(found["run"])]
+    given = {name: list(found[name]) for name in ("metric", "property", "value")}
+    return pd.concat([frame, new.assign(family=TASK, factor="", std=np.nan, **given)], ignore_index=True)
 
 
 def _table(data: str) -> Path:
@@ -338,6 +413,10 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("add").add_argument("paths", type=Path, nargs="+")
     commands.add_parser("rank").add_argument("path", type=Path)
+    tasks = commands.add_parser("tasks")
+    tasks.add_argument("path", type=Path)
+    tasks.add_argument("--seeds", type=int, default=3)
+    tasks.add_argument("--only", nargs="*", default=["downstream", "fairness"])
     commands.add_parser("pages")
     one = commands.add_parser("again")
     one.add_argument("--models", type=int, default=3)
@@ -348,6 +427,9 @@ def main() -> None:
         pages()
     elif options.command == "rank":
         add_rankings(options.path)
+        pages()
+    elif options.command == "tasks":
+        add_tasks(options.path, options.seeds, options.only)
         pages()
     elif options.command == "pages":
         pages()
