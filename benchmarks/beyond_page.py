@@ -107,7 +107,8 @@ def _labels(rows: Rows, sets: list[str]) -> str:
         "",
         "Locatello et al. (2020): the same 100 labelled images either add a term to the β-VAE's objective (β = 4,",
         "cross-entropy), or choose, by MIG on them, one of all β-VAEs of the first table (strengths, seeds). Each of",
-        "the ten sets of labels gives one model of either kind.",
+        "the ten sets of labels gives one model of either kind. Intervals have the spread of the models trained with",
+        "labels, and that of choosing when the β-VAEs of one seed are left out at a time.",
         "",
         "| data | score | in training | only for choosing | difference | interval | in training is better |",
         "|---|---|---|---|---|---|---|",
@@ -119,9 +120,7 @@ def _labels(rows: Rows, sets: list[str]) -> str:
             continue
         for name in ("MIG", "DCI"):
             key = SCORES[name]
-            chosen = [max(plain, key=lambda row: row["mig_on_labels"][s])["scores"][key] for s in _seeds(trained)]
-            own = [row["scores"][key] for row in trained]
-            lines.append(_line([data, name], own, chosen))
+            lines.append(_beside_choosing([data, name], trained, plain, key))
             count += 1
     lines = [*lines, *_tried(rows, sets, "supervised")] if count else [*lines[:2], _missing("supervised")]
     return "\n".join(lines) + "\n"
@@ -188,10 +187,22 @@ def _table(rows: Rows, sets: list[str], part: str, other: str, scores: tuple[str
     return lines
 
 
-def _line(cells: list[str], one: list[float], two: list[float]) -> str:
-    low, high = interval(one, two)
-    cells = [*cells, _shown(one), _shown(two), f"{np.mean(one) - np.mean(two):+.3f}", f"{low:+.3f} to {high:+.3f}"]
-    return f"| {' | '.join([*cells, _verdict(low, high)])} |"
+def _beside_choosing(cells: list[str], trained: Rows, plain: Rows, key: str) -> str:
+    """A line of the table: models trained with labels, and those that the same labels choose."""
+
+    def chosen(rows: Rows) -> Rows:
+        return [max(rows, key=lambda row: row["mig_on_labels"][s]) for s in _seeds(trained)]
+
+    def mean(rows: Rows) -> float:
+        return float(np.mean([row["scores"][key] for row in chosen(rows)]))
+
+    own, different = [row["scores"][key] for row in trained], {(r["strength"], r["seed"]) for r in chosen(plain)}
+    left_out = [mean([row for row in plain if row["seed"] != seed]) for seed in sorted(set(_seeds(plain)))]
+    n, difference = len(left_out), float(np.mean(own)) - mean(plain)
+    half = stats.t.ppf(0.975, n - 1) * ((n - 1) * np.var(left_out) + np.var(own, ddof=1) / len(own)) ** 0.5
+    models = f"{mean(plain):.3f} ({len(different)} model{'s' if len(different) > 1 else ''})"
+    cells = [*cells, _shown(own), models, f"{difference:+.3f}", f"{difference - half:+.3f} to {difference + half:+.3f}"]
+    return f"| {' | '.join([*cells, _verdict(difference - half, difference + half)])} |"
 
 
 def _verdict(low: float, high: float) -> str:
@@ -203,8 +214,7 @@ def _missing(part: str) -> str:
 
 
 def interval(one: list[float], two: list[float]) -> tuple[float, float]:
-    """95 % of the difference of two means, by Welch's t. One side may be the same number many times, as where all
-    labels choose the same model; of that scipy warns."""
+    """95 % of the difference of two means, by Welch's t."""
     difference = float(np.mean(one) - np.mean(two))
     errors = [float(np.var(side, ddof=1)) / len(side) for side in (one, two)]
     freedom = sum(errors) ** 2 / sum(e**2 / (len(side) - 1) for e, side in zip(errors, (one, two)))

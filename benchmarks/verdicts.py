@@ -25,6 +25,7 @@ from karenina.studies.results.table import NotEnough
 JACKKNIFE = {
     *(("locatello2019", table) for table in ("table_1", "table_6")),
     *(("eastwood2018", table) for table in ("table_1", "table_3", "table_4", "table_5")),
+    ("duan2020", "table_2"),
     ("holtz2022", "table_3"),
 }
 ANSWERS = {"agrees": "agree", "disagrees": "differ", "cannot tell": "cannot be told"}
@@ -45,7 +46,8 @@ def with_intervals(item: Item, study: Study) -> PaperTable:
         except NotEnough:
             return table
     study.notes[:] = notes
-    left_out = pd.concat(frames, axis=1).reindex(pd.MultiIndex.from_frame(table.frame[keys])).to_numpy(float)
+    at = table.frame.set_index(keys).index
+    left_out = pd.concat(frames, axis=1).reindex(at).to_numpy(float)
     half = np.array([student(cell) for cell in left_out])
     value = table.frame["value"].to_numpy(float)
     return replace(table, frame=table.frame.assign(low=value - half, high=value + half))
@@ -56,7 +58,8 @@ def sentence(item: Item, table: PaperTable) -> str:
     found = compared(table.frame, printed(item.paper, item.name))
     if not {"low", "high"} <= set(found.columns):
         return ""
-    found = found[found["paper"].notna() & np.isfinite(found["low"] + found["high"])]
+    # An interval of no width: what is so by construction, e.g. scores without labels under wrong labels.
+    found = found[found["paper"].notna() & np.isfinite(found["low"] + found["high"]) & (found["low"] < found["high"])]
     if found.empty:
         return ""
     count = Counter(_answer(row.paper, row.low, row.high) for row in found.itertuples())

@@ -2,8 +2,12 @@
 
 from typing import Any
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.text import Text
+
+DPI = 300  # fit to print
+MARGIN = 0.04  # inches
 
 
 class Figure(MatplotlibFigure):
@@ -11,10 +15,28 @@ class Figure(MatplotlibFigure):
     fail where it is none: names of factors, data sets and runs are their owners' business."""
 
     def draw(self, renderer: Any) -> None:
-        for text in self.findobj(Text):
-            text.set_parse_math(False)  # type: ignore[attr-defined]
+        self._no_formulas()
         super().draw(renderer)
 
-    def savefig(self, fname: Any, **options: Any) -> None:
-        """Write it fit to print: 300 dpi, and as large as its words need, so that none is cut however long it is."""
-        super().savefig(fname, **{"dpi": 300, "bbox_inches": "tight", "pad_inches": 0.04, **options})
+    def savefig(self, *files: Any, dpi: float = DPI) -> None:  # type: ignore[override]
+        """Write it to files, by their endings, as large as its words need, so that none is cut however long it is.
+
+        What words need is found once for all files. matplotlib would draw everything twice for each of them.
+        """
+        self._no_formulas()
+        engine, before = self.get_layout_engine(), self.dpi
+        self.dpi = dpi
+        try:
+            if engine is not None:
+                engine.execute(self)
+            box = self.get_tightbbox(FigureCanvasAgg(self).get_renderer()).padded(MARGIN)
+            self.set_layout_engine(None)
+            for file in files:
+                super().savefig(file, dpi=dpi, bbox_inches=box)
+        finally:
+            self.dpi = before
+            self.set_layout_engine(engine)
+
+    def _no_formulas(self) -> None:
+        for text in self.findobj(Text):
+            text.set_parse_math(False)  # type: ignore[attr-defined]

@@ -256,6 +256,21 @@ def test_more_partners_correlate_better():
         frame, pairs.assign(value=np.repeat(quality.reshape(4, 30), 29, axis=1).ravel())
     )
     np.testing.assert_allclose(exact["correlation"], 1)
+    unknown = frame.assign(value=frame["value"].where(frame["run"] != frame["run"].iloc[7]))
+    without = analyses.udr_partners.compute(frame[frame["run"] != frame["run"].iloc[7]], pairs)
+    assert len(analyses.udr_partners.compute(unknown, pairs)) == len(without)
+    assert np.isfinite(analyses.udr_partners.compute(unknown, pairs)["correlation"]).all()
+
+
+def test_models_without_a_score_are_not_counted():
+    rng = np.random.default_rng(0)
+    cubes = {name: rng.normal(size=(1, 2, 3, 10)) for name in ("mig", "sap", "downstream_boosted_100")}
+    cubes["downstream_boosted_100"][..., 3:] = np.nan
+    cubes["sap"][0, 0, 0, 0] = np.nan
+    frame = frame_of(cubes, {"downstream_boosted_100": "task"})
+    found = analyses.tasks.compute(frame, resamples=0).set_index("score")["runs"]
+    assert found.to_dict() == {"mig": 18, "sap": 17}
+    assert analyses.agreement.compute(frame, resamples=0)["runs"].tolist() == [59]
 
 
 def test_dynamics_are_set_against_means_over_their_seeds():
@@ -289,6 +304,15 @@ def test_polarised_counts_latents_that_are_off():
     assert list(found["off"]) == [0, 2]
     assert list(found["runs_with_off"]) == [0, 0.5]
     assert found.loc["method1", "low"] < 2 < found.loc["method1", "high"]
+
+
+def test_polarised_has_a_bar_for_each_number_of_latents():
+    cube = np.stack([np.full((1, 1, 10), 2.0), np.full((1, 1, 10), 8.0)])[None, :, 0]
+    frame = frame_of({"informative_latents": cube}, "label-free")
+    frame = frame.assign(latents=np.where(frame["method"] == "method0", 4, 16), method="beta_vae")
+    (panel,) = analyses.polarised.chart(analyses.polarised.compute(frame)).panels
+    assert panel.ticks == ("beta_vae, 4 latents", "beta_vae, 16 latents")
+    assert list(panel.series[0].y) == [2, 8]
 
 
 def test_total_correlation_against_strength():

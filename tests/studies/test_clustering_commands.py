@@ -73,7 +73,7 @@ def test_status_analyse_and_report_of_a_finished_study(finished):
     said = say("analyse", finished)
     assert "8 of 8 agents were censored at 12 steps" in said
     assert "oracle masks" in said
-    assert "UDR_S: this study cannot tell about the -0.56 of Duan et al. (2020)" in said
+    assert "UDR_S: no rho, as there are too few models, or all are equal in steps or scores." in said
     assert "holtz2022 table_4" in said
     for name in ("clustering.csv", "clustering.png", "duan2020/figure_11.png", "holtz2022/table_4.md"):
         assert (finished / "analysis" / name).stat().st_size > 0

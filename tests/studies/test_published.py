@@ -1,5 +1,6 @@
 """Published tables: what is stored, where a score stands among them, and claims with a known answer."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -130,6 +131,43 @@ def test_modularity_that_points_the_other_way_is_told_apart():
     assert claims.agreement(six, modularity=False) == pytest.approx(1)
     assert claims.agreement(six, modularity=True) == pytest.approx(-1)
     assert claims.different_choices(six) == pytest.approx(5 / 15)
+
+
+def test_metrics_that_share_a_best_model_choose_it_in_whatever_order_models_stand():
+    """Two models are best by every metric but MIG, whose best is one of these two."""
+    frame = planted(lambda d, m, s, seed, metric: float(s == 4 and seed < (1 if metric == "mig" else 2)), ["blobs"])
+    six = claims.Study(frame).words_of(claims.METRICS)
+    assert claims.different_choices(six) == claims.different_choices(six[::-1]) == 0
+    one = six["run"] == six["run"].iloc[0]
+    six.loc[one & (six["metric"] == "SAP"), "value"] = np.nan
+    assert claims.different_choices(six) == 0
+
+
+def test_scores_of_tasks_that_were_cut_off_are_computed_again(tmp_path):
+    import publish
+
+    file = tmp_path / "tasks.jsonl"
+    score = ["fairness", "fairness_mean", 0.5]
+    whole = json.dumps({"run": "a", "scores": [score]})
+    assert publish._lines(tmp_path / "none").empty
+    file.write_text(f"\n{whole}" + f"\n{whole[:-9]}" + "\n" + json.dumps({"run": "b", "scores": [score]}))
+    assert publish._lines(file).values.tolist() == [["a", *score], ["b", *score]]
+
+
+def test_task_scores_of_some_models_stand_beside_what_is_published(tables):
+    import publish
+
+    some = list(tables["run"].unique()[:3])
+    found = pd.DataFrame(
+        [(run, "fairness", "fairness_mean", i / 10) for i, run in enumerate([*some, "unknown"])],
+        columns=["run", "property", "metric", "value"],
+    )
+    both = publish._with_tasks(publish._with_tasks(tables, found), found)
+    assert len(both) == len(tables) + 3
+    new = both[both["metric"] == "fairness_mean"]
+    assert list(new["run"]) == some
+    assert (new["family"] == "task").all()
+    assert list(new["setting"]) == [tables.set_index("run").loc[run, "setting"].iloc[0] for run in some]
 
 
 def test_pages_are_what_the_tables_give(tmp_path):

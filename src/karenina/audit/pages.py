@@ -84,8 +84,7 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
     between = " " if len(columns) > 1 else "\n"
     figure.suptitle(between.join([f"Protocol: {protocol} ({what}).", *grey]), fontsize=10)
     with atomic(Path(path)) as part:
-        # Tight: small audits have narrow figures, beyond whose edges titles and legends reach.
-        figure.savefig(part, format="png")
+        figure.savefig(part)
     return True
 
 

@@ -128,7 +128,7 @@ def shrink(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     [64]
     """
     block = images.shape[2] // side
-    kind = np.uint16 if block <= 16 else np.uint32  # 16 * 16 * 255 + 128 is the largest sum of 16 bits
+    kind: Any = np.uint16 if block <= 16 else np.uint32  # 16 * 16 * 255 + 128 is the largest sum of 16 bits
     sums = images[:, :, ::block].astype(kind)
     for i in range(1, block):
         sums += images[:, :, i::block]

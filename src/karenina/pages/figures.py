@@ -136,10 +136,8 @@ def keep(
 ) -> Shown:
     """Write a chart or a figure as PNG and PDF, and give it for the page. table: there is a CSV of its numbers, too."""
     drawn = draw(figure) if isinstance(figure, Chart) else figure
-    files = []
-    for suffix in ("png", "pdf"):
-        files.append(f"{name}.{suffix}")
-        with atomic(folder / files[-1]) as part:
-            drawn.savefig(part, format=suffix)
+    files = [f"{name}.png", f"{name}.pdf"]
+    with atomic(folder / files[0]) as png, atomic(folder / files[1]) as pdf:
+        drawn.savefig(png, pdf)
     chart = figure.to_json() if isinstance(figure, Chart) else None
     return Shown(name, title, text, chart, pictures, folded, (*files, *([f"{name}.csv"] if table else [])))

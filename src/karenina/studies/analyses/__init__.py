@@ -32,7 +32,7 @@ from karenina.studies.analyses import (
     unsupervised,
     variance_explained,
 )
-from karenina.studies.analyses.charts import Chart, draw, save
+from karenina.studies.analyses.charts import Chart, draw
 from karenina.studies.analyses.shared import correlation_chart, correlations_caption, growth_caption, growth_chart
 from karenina.studies.execution.folder import Folder
 from karenina.studies.results.table import NotEnough, read_parquet, results
@@ -131,7 +131,7 @@ def analyse(path: str | os.PathLike[str], *, figures: bool = True) -> dict[str, 
             table.to_csv(part, index=False)
         if figures:
             with atomic(out / f"{name}.png") as part:
-                save(ANALYSES[name].chart(table, None), part)
+                ANALYSES[name].figure(table).savefig(part)
     return found
 
 

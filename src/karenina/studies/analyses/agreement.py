@@ -6,7 +6,7 @@ import pandas as pd
 
 from karenina.numerics.resampling import RESAMPLES, kendall, spearman
 from karenina.studies.analyses.shared import correlations_caption
-from karenina.studies.results.table import need, wide_table
+from karenina.studies.results.table import in_common, need, wide_table
 
 
 def compute(
@@ -23,10 +23,11 @@ def compute(
     correlate = {"spearman": spearman, "kendall": kendall}[kind]
     lines = []
     for key, rows in table.groups(*by):
-        found = correlate(table.values[rows][:, columns], resamples)
+        values = table.values[rows][:, columns]
+        found, both = correlate(values, resamples), in_common(values)
         for i, a in enumerate(columns):
             lines += [
-                (*key, table.names[a], table.names[b], *(m[i, j] for m in found), len(rows))
+                (*key, table.names[a], table.names[b], *(m[i, j] for m in found), both[i, j])
                 for j, b in enumerate(columns)
                 if i < j
             ]

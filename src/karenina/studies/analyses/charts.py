@@ -176,13 +176,6 @@ def draw(chart: Chart) -> Figure:
     return figure
 
 
-def save(chart: Chart, *paths: Any) -> None:
-    """Write the chart to files, by their endings."""
-    figure = draw(chart)
-    for path in paths:
-        figure.savefig(path)
-
-
 def _draw_panel(ax: Any, panel: Panel, kind: str) -> None:
     offset, width = _apart(panel) if kind in ("boxes", "bars") else (np.zeros(len(panel.series)), 0.0)
     for shift, s in zip(offset, panel.series):
@@ -268,7 +261,7 @@ def _draw_heat(ax: Any, panel: Heat) -> Any:
                     strong = abs(value) > 0.6 * max(high, -low)
                     ax.text(
                         x, y, plain_number(value), ha="center", va="center", fontsize=FONT - 2,
-                        color="white" if strong else "black",
+                        color="white" if strong else "black", in_layout=False,
                     )  # fmt: skip
     for j in panel.off:
         ax.axvspan(j - 0.5, j + 0.5, color="0.85", linewidth=0, zorder=3)

@@ -32,15 +32,17 @@ def compute(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
-    """Latents switched off, by method and data set."""
-    methods, datas = list(dict.fromkeys(frame["method"])), list(dict.fromkeys(frame["data"]))
+    """Latents switched off, by method, number of latents (where it differs) and data set."""
+    sizes = frame["latents"].nunique() > 1
+    names = frame["method"] + (", " + frame["latents"].astype(int).astype(str) + " latents" if sizes else "")
+    bars = list(dict.fromkeys(names))
     series = []
-    for d, data in enumerate(datas):
-        here = frame[frame["data"] == data].groupby("method", sort=False).mean(numeric_only=True)
-        x = pd.Categorical(here.index, methods).codes.tolist()
+    for d, data in enumerate(dict.fromkeys(frame["data"])):
+        here = frame[frame["data"] == data]
+        x = pd.Categorical(names[here.index], bars).codes.tolist()
         numbers = columns_of(here, y="off", low="low", high="high", count="runs")
         series.append(Series(short(data), x, **numbers, colour=d))
-    panel = Panel("", tuple(series), "", "latents switched off", tuple(methods))
+    panel = Panel("", tuple(series), "", "latents switched off", tuple(bars))
     return Chart("bars", (panel,), "latents switched off", "Whiskers: 95 % interval of the mean.")
 
 

@@ -40,7 +40,7 @@ def compute(
         if not len(models):
             continue
         most = similarity.shape[1]
-        y = _ranks(table.values[models][:, labelled])
+        scores = table.values[models][:, labelled]
         tried = [size for size in sizes if size <= most] or [most]
         chosen = np.empty((len(tried), len(models), draws))
         for draw in range(draws):
@@ -51,11 +51,11 @@ def compute(
             for medians, size in zip(chosen, tried):
                 medians[:, draw] = _medians(drawn[:, :size])
         for size, medians in zip(tried, chosen):
-            values = _ranks(medians).T @ y
-            low, high = interval(values)
-            for k, j in enumerate(labelled):
-                spread = values[:, k].std(ddof=1)
-                lines.append((*key, table.names[j], size, values[:, k].mean(), spread, low[k], high[k], draws))
+            for j, score in zip(labelled, scores.T):
+                there = np.isfinite(score)
+                found = _ranks(medians[there]).T @ _ranks(score[there])
+                low, high = interval(found)
+                lines.append((*key, table.names[j], size, found.mean(), found.std(ddof=1), low, high, draws))
     names = ["data", "method", "score", "partners", "correlation", "std", "low", "high", "draws"]
     return pd.DataFrame(lines, columns=names)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from karenina.numerics.resampling import RESAMPLES, spearman
-from karenina.studies.results.table import Scores, need, wide_table
+from karenina.studies.results.table import Scores, in_common, need, wide_table
 
 
 def compute(
@@ -30,8 +30,9 @@ def correlate(
     """Rank correlations of each of the first columns (in column `name`) with each of the second, in each group."""
     lines = []
     for key, rows in table.groups(*by):
-        found = spearman(table.values[rows][:, [*first, *second]], resamples)
+        values = table.values[rows][:, [*first, *second]]
+        found, both = spearman(values, resamples), in_common(values)
         for i, a in enumerate(first):
             for j, b in enumerate(second, start=len(first)):
-                lines.append((*key, table.names[a], table.names[b], *(m[i, j] for m in found), len(rows)))
+                lines.append((*key, table.names[a], table.names[b], *(m[i, j] for m in found), both[i, j]))
     return pd.DataFrame(lines, columns=[*by, name, "score", "correlation", "low", "high", "runs"])

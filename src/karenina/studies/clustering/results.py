@@ -129,20 +129,20 @@ def table(rows: Sequence[dict[str, Any]], found: Sequence[Correlation]) -> pd.Da
 def sentence(found: Sequence[Correlation]) -> str:
     """Whether the study agrees with the papers' .56 (UDR_S) and -.59 (dynamics score)."""
     papers, by = printed(), {one.score: one for one in found}
-    says = {"agrees": "agrees with", "disagrees": "disagrees with", "cannot tell": "cannot tell about"}
+    says = {"agrees": "better codes take fewer steps", "disagrees": "better codes take more steps"}
     parts = []
     for score, whose in (("udr_spearman", "Duan et al. (2020)"), ("dynamics", "Holtz et al. (2022)")):
         one, paper = by[score], papers[score]
         name = SCORES[score][0].upper() + SCORES[score][1:]
-        text = f"{name}: this study {says[one.verdict]} the {paper:+z.2f} of {whose}"
         if np.isnan(one.rho):
-            parts.append(f"{text}: there are too few models, or all are equal in steps or scores.")
+            parts.append(f"{name}: no rho, as there are too few models, or all are equal in steps or scores.")
             continue
         inside = one.interval[0] <= paper <= one.interval[1]
         parts.append(
-            f"{text}{' in sign' if one.verdict == 'agrees' else ''}; rho is {number(one.rho)} {bounds(one.interval)}, "
-            f"an interval that {'contains' if inside else 'does not contain'} that value. Within a beta it is "
-            f"{number(one.within)} {bounds(one.within_interval)}: {verdict(one.within_interval)}."
+            f"{name}: rho is {number(one.rho)} {bounds(one.interval)}, so "
+            f"{says.get(one.verdict, 'its sign cannot be told')}; the {paper:+z.2f} of {whose} is "
+            f"{'inside' if inside else 'outside'} the interval. Within a beta it is {number(one.within)} "
+            f"{bounds(one.within_interval)}: {says.get(verdict(one.within_interval), 'its sign cannot be told')}."
         )
     return " ".join(parts)
 

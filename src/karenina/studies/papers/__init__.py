@@ -85,12 +85,10 @@ def make(item: Item, study: "Study", out: Path) -> Made:
     notes = tuple(study.notes)
     if isinstance(found, PaperTable):
         return Made(item, _write_table(item, found, out, notes), notes=notes)
-    paths = []
-    for suffix in (".png", ".pdf"):
-        with atomic(out / f"{item.name}{suffix}") as part:
-            found.savefig(part)
-        paths.append(out / f"{item.name}{suffix}")
-    return Made(item, tuple(paths), notes=notes)
+    paths = out / f"{item.name}.png", out / f"{item.name}.pdf"
+    with atomic(paths[0]) as png, atomic(paths[1]) as pdf:
+        found.savefig(png, pdf)
+    return Made(item, paths, notes=notes)
 
 
 def _write_table(item: Item, table: "PaperTable", out: Path, notes: tuple[str, ...]) -> tuple[Path, ...]:

@@ -58,7 +58,7 @@ def table_2(study: Study) -> PaperTable:
 
 
 def figure_3(study: Study) -> Figure:
-    """Kendall's tau between the paper's metrics, in hundredths, a panel per data set."""
+    """Kendall's tau between the paper's metrics, a panel per data set."""
     frame = study.frame[study.frame["metric"].isin(METRICS)]
     if frame.empty:
         raise NotEnough('needs protocol = "carbonneau" under [evaluation] in study.toml, then `karenina study run`')

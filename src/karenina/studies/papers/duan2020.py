@@ -172,11 +172,11 @@ def figure_11(study: Study) -> Figure:
     """Left: UDR_L against unfairness, a row per method and a column per data set. Right: UDR_S against steps."""
     scores = wide_table(study.frame)
     agents = clustering_rows(study)
-    fair = np.isfinite(column(scores, "fairness_mean")).any()
+    measured = scores.runs[np.isfinite(column(scores, "fairness_mean"))]
+    fair = len(measured) > 0
     if not fair and not agents:
         raise NotEnough(f"needs {FAIRNESS}")
-    methods = unique(scores.runs["method"]) if fair else [""]
-    datas = unique(scores.runs["data"]) if fair else []
+    methods, datas = (unique(measured["method"]), unique(measured["data"])) if fair else ([""], [])
     figure, axes = panel_grid(len(methods), len(datas) + bool(agents), 2.6, 2.2)
     udr = first_known(scores, VERSIONS, ANY_UDR) if fair else ""
     theirs = printed("duan2020", "figure_11")

@@ -101,7 +101,10 @@ def _clustering(rows: list[dict[str, float]]) -> pd.DataFrame:
     names = {"udr_spearman": "udr_spearman", "dynamics": "dynamics", "mig": "MIG"}
     names |= {"z_diff": "BetaVAE score", "z_min_variance": "FactorVAE score"}
     found = correlations(rows, [score for score in names if score in rows[0]])
-    lines = [("clustering", "clustering", names[one.score], one.rho, *one.interval, len(rows)) for one in found]
+    lines = []
+    for one in found:
+        known = sum(row[one.score] is not None and np.isfinite(row[one.score]) for row in rows)
+        lines.append(("clustering", "clustering", names[one.score], one.rho, *one.interval, known))
     return pd.DataFrame(lines, columns=["data", "task", "score", "correlation", "low", "high", "runs"])
 
 

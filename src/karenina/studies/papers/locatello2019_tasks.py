@@ -118,7 +118,8 @@ def _three_groups(study: Study, metrics: Metrics) -> Figure:
         )
         curves = np.column_stack([column(scores, _task(scores, model, str(size))) for size in sizes])
         for axis, data in zip(line, datas):
-            here = np.flatnonzero(scores.runs["data"] == data)
+            measured = np.isfinite(curves).all(axis=1)  # tasks may be those of some models alone
+            here = np.flatnonzero((scores.runs["data"] == data) & measured)
             group = three_groups(column(scores, metric)[here])
             for g, label in enumerate(GROUPS):
                 part = curves[here[group == g]]

@@ -151,6 +151,12 @@ def _describe_run(name: str, config: "Config", others: "Sequence[Config]") -> tu
     return (*start, config.seed, config.latents, config.network, config.steps)
 
 
+def in_common(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """How many rows (n, k) have both of two columns: (k, k)."""
+    there = np.isfinite(values).astype(np.int64)
+    return there.T @ there
+
+
 def with_scores(frame: "pd.DataFrame", rows: Mapping[str, Sequence[Any]]) -> "pd.DataFrame":
     """The table with scores that need several models: columns run, metric and value."""
     import pandas as pd
