@@ -34,7 +34,7 @@ def test_planted_scores_are_on_the_page(made):
     text = made["page"](rows)
     assert "| blobs | MIG | Ada-GVAE | beta 4 | 0.750 | β-VAE | beta 4 | 0.250 | +0.500 |" in text
     # Labels of seed 0 choose a model of strength 4, those of seed 1 one of strength 1: the first seed of each.
-    # Without one seed they choose means of .25 and .15, so that the interval is 12.7 sqrt(.0025 + .0025) on either side.
+    # Without one seed they choose means of .25 and .15: the interval is 12.7 sqrt(.0025 + .0025) on either side.
     assert "| blobs | MIG | 0.550 | 0.150 (2 models) | +0.400 | -0.498 to +1.298 | not decided |" in text
     assert text.count("Not trained yet") == 2
     assert "| yes |" in text
