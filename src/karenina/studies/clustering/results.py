@@ -52,15 +52,17 @@ def verdict(interval: tuple[float, float]) -> str:
     return "disagrees" if low > 0 else "cannot tell"  # NaN, too
 
 
-def spearman(x: Floats, y: Floats) -> float:
-    """rho; NaN when there are fewer than 3 pairs or a side is constant."""
-    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return float("nan")
-    return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
+def spearman(x: Floats, y: Floats) -> Floats:
+    """rho along the last axis; NaN where there are fewer than 3 pairs or a side is constant."""
+    a, b = (rankdata(side, axis=-1) - (side.shape[-1] + 1) / 2 for side in (x, y))
+    size = np.sqrt((a**2).sum(axis=-1) * (b**2).sum(axis=-1))
+    known = (size > 0) & (x.shape[-1] > 2)
+    found: Floats = np.divide((a * b).sum(axis=-1), size, out=np.full(size.shape, np.nan), where=known)
+    return found
 
 
 def correlations(
-    rows: Sequence[dict[str, Any]], scores: Sequence[str] = tuple(SCORES), *, resamples: int = 1000, seed: int = 0
+    rows: Sequence[dict[str, Any]], scores: Sequence[str] = tuple(SCORES), *, resamples: int = 10_000, seed: int = 0
 ) -> list[Correlation]:
     """One per score. rows: those of `Study.measures`; a row without a value of the score does not count for it."""
     return [_correlation(rows, score, resamples, np.random.default_rng(seed)) for score in scores]
@@ -74,23 +76,24 @@ def _correlation(rows: Sequence[dict[str, Any]], score: str, resamples: int, rng
     x, y, beta = (np.array([row[name] for row in usable], float) for name in (score, "steps", "beta"))
     groups = [np.flatnonzero(beta == b) for b in np.unique(beta)]
 
-    def mean_within(parts: list[NDArray[np.int64]]) -> float:
-        found = [spearman(x[part], y[part]) for part in parts]
-        known = [rho for rho in found if not np.isnan(rho)]
-        return float(np.mean(known)) if known else float("nan")
+    def mean_within(parts: Sequence[NDArray[np.int64]]) -> Floats:
+        found = np.stack([spearman(x[part], y[part]) for part in parts])
+        count = np.isfinite(found).sum(axis=0)
+        return np.divide(np.nansum(found, axis=0), count, out=np.full(count.shape, np.nan), where=count > 0)
 
-    overall, within = [], []
-    for _ in range(resamples):
-        drawn = rng.integers(len(x), size=len(x))
-        overall.append(spearman(x[drawn], y[drawn]))
-        within.append(mean_within([part[rng.integers(len(part), size=len(part))] for part in groups]))
-    per_beta = {float(beta[part[0]]): spearman(x[part], y[part]) for part in groups}
-    return Correlation(score, spearman(x, y), _bounds(overall), mean_within(groups), _bounds(within), per_beta)
+    def draw(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return rows[rng.integers(len(rows), size=(resamples, len(rows)))]
+
+    every = draw(np.arange(len(x)))
+    overall, within = spearman(x[every], y[every]), mean_within([draw(part) for part in groups])
+    per_beta = {float(beta[part[0]]): float(spearman(x[part], y[part])) for part in groups}
+    rho, among = float(spearman(x, y)), float(mean_within(groups))
+    return Correlation(score, rho, _bounds(overall), among, _bounds(within), per_beta)
 
 
-def _bounds(values: list[float]) -> tuple[float, float]:
-    known = [value for value in values if not np.isnan(value)]
-    if not known:
+def _bounds(values: Floats) -> tuple[float, float]:
+    known = values[~np.isnan(values)]
+    if not len(known):
         return float("nan"), float("nan")
     low, high = np.quantile(known, [0.025, 0.975])
     return float(low), float(high)
