@@ -239,10 +239,14 @@ def _transfer(frame: pd.DataFrame) -> Claim:
     if frame["data"].nunique() < 2:
         return Claim(text, source, (), (), "needs a second data set")
 
+    found: dict[tuple[int, ...], pd.DataFrame] = {}  # by seeds, for both numbers
+
     def cell(metric: str, data: str) -> Statistic:
         def probability(part: pd.DataFrame) -> float:
-            found = beats_random.compute(part, draws=20_000).set_index(["metric", "data"])
-            return float(found.loc[(metric, data), "probability"])
+            seeds = tuple(sorted(part["seed"].unique()))
+            if seeds not in found:
+                found[seeds] = beats_random.compute(part, draws=20_000).set_index(["metric", "data"])
+            return float(found[seeds].loc[(metric, data), "probability"])
 
         return probability
 

@@ -332,17 +332,20 @@ def wide_table(frame: "pd.DataFrame") -> Scores:
     from karenina.metrics.registry import score_name
 
     whole = frame[frame["factor"] == ""]
-    properties = whole.groupby("metric")["property"].nunique()
-    pairs = pd.MultiIndex.from_frame(whole[["metric", "property"]])
-    named = {(m, p): score_name(m, p, several=properties[m] > 1) for m, p in pairs.unique()}
-    names = pd.Series([named[pair] for pair in pairs], whole.index)
     run, runs = pd.factorize(whole["run"])
-    score, found = pd.factorize(names)
-    values = np.full((len(runs), len(found)), np.nan)
-    values[run, score] = whole["value"]
-    families = whole.groupby(names)["family"].first()
-    about = whole[_RUN].drop_duplicates("run").reset_index(drop=True)
-    return Scores(about, values, tuple(found), tuple(families[name] for name in found))
+    metric, metrics = pd.factorize(whole["metric"])
+    prop, properties = pd.factorize(whole["property"])
+    pair, pairs = pd.factorize(metric * len(properties) + prop)
+    several = np.bincount(pairs // max(len(properties), 1)) > 1
+    parts = [divmod(code, len(properties)) for code in pairs.tolist()]
+    named = [score_name(metrics[m], properties[p], several=bool(several[m])) for m, p in parts]
+    names = list(dict.fromkeys(named))
+    values = np.full((len(runs), len(names)), np.nan)
+    values[run, np.array([names.index(name) for name in named], int)[pair]] = whole["value"]
+    about = whole[_RUN].iloc[np.unique(run, return_index=True)[1]].reset_index(drop=True)
+    family = whole["family"].to_numpy()[np.unique(pair, return_index=True)[1]]
+    families = dict(zip(reversed(named), reversed(family)))  # where two have one name, that of the first
+    return Scores(about, values, tuple(names), tuple(families[name] for name in names))
 
 
 def need(there: bool, what: str) -> None:
