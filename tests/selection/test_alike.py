@@ -3,6 +3,7 @@
 from itertools import permutations
 
 import numpy as np
+import pandas as pd
 import planted
 import pytest
 from scipy.stats import spearmanr
@@ -82,6 +83,12 @@ def test_latents_are_active_above_the_threshold_of_all_rankings():
     codes = models()[:1] + models(1)[:1]
     kl = np.array([[1, 1, 1, 0.9 * ACTIVE_KL]] * 2)
     assert alike(codes, kl).mcc[0, 1] == pytest.approx(alike([z[:, :3] for z in codes]).mcc[0, 1])
+
+
+def test_kl_may_be_a_data_frame():
+    codes = [models(seed)[1] for seed in range(3)]
+    kl = np.array([[1.0, 1, 1], [1, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(alike(codes, pd.DataFrame(kl)).mcc, alike(codes, kl).mcc)
 
 
 def test_bad_input_is_named():
