@@ -10,14 +10,15 @@ ACTIVE_KL = 0.05
 def near_threshold(kl: Iterable[Iterable[float]], threshold: float) -> str:
     """A warning if latents of some models (rows of KLs) lie within a factor of 2 of the threshold, else "".
 
-    >>> near_threshold([[2.0, 0.3, 0.01], [2.0, 0.15, 0.06]], 0.1)
-    '2 latents of 1 of the 2 models have a KL near kl_threshold=0.1 (0.05 to 0.2): see whether these rank the same'
+    >>> print(near_threshold([[2.0, 0.3, 0.01], [2.0, 0.15, 0.06]], 0.1).replace(": ", "\\n"))
+    2 latents of 1 of the 2 models have a KL near kl_threshold=0.1 (0.05 to 0.2)
+    rank again with kl_threshold=0.05 and 0.2, and see whether the order holds
     """
     near = [sum(threshold / 2 < float(value) < 2 * threshold for value in row) for row in kl]
     if not any(near):
         return ""
     count, models = sum(near), sum(n > 0 for n in near)
     which = f"{count} latent{'s' * (count > 1)} of {models} of the {len(near)} models"
-    limits = f"{threshold / 2:g} to {2 * threshold:g}"
-    verb = "have" if count > 1 else "has"
-    return f"{which} {verb} a KL near kl_threshold={threshold:g} ({limits}): see whether these rank the same"
+    low, high = f"{threshold / 2:g}", f"{2 * threshold:g}"
+    near_it = f"{'have' if count > 1 else 'has'} a KL near kl_threshold={threshold:g} ({low} to {high})"
+    return f"{which} {near_it}: rank again with kl_threshold={low} and {high}, and see whether the order holds"

@@ -267,6 +267,20 @@ def test_bins_of_ones_own_metrics(name, cut):
     assert uses_bins(name, "mine", {name: getattr(own, name)}) is cut
 
 
+@pytest.mark.parametrize(
+    ("function", "cut"),
+    [
+        (lambda codes, factors, n_bins=20: 0.0, True),
+        (lambda codes, factors, nbins=20: 0.0, True),
+        (lambda codes, factors, binning=None: 0.0, True),
+        (lambda codes, factors, combine=True: 0.0, None),
+        (lambda codes, factors, binary=False: 0.0, None),
+    ],
+)
+def test_a_parameter_is_called_bins_by_its_words(function, cut):
+    assert uses_bins("own", "mine", {"own": function}) is cut
+
+
 def test_audits_of_other_metrics_and_experiments_are_joined(tmp_path):
     only = {"protocols": ["ours"], "seeds": 2, "rows": 400}
     old = run(["mig"], out=tmp_path / "old", experiments=["noise"], **only)

@@ -114,6 +114,13 @@ def test_an_unknown_measure_is_one_clear_line(blobs):
     assert set(MORE) == {"regression", "zero_shot", "label_noise", "shift", "reasoning"}
 
 
+@pytest.mark.parametrize(("options", "name"), [({"also": ["regression"]}, "regression"), ({"tasks": True}, "tasks")])
+def test_nothing_that_needs_labels_goes_without_metrics(options, name):
+    run = karenina.train("blobs", "pca", latents=2, steps=2)
+    with pytest.raises(ValueError, match=f"only what needs no labels, and {name} needs them"):
+        evaluate(run, metrics=(), rows=60, **options)
+
+
 def test_scores_made_before_there_was_a_choice_keep_their_name():
     """The hash of a scoring names files of scores: without `also` it is what it was."""
     assert Scoring(also=("regression",)).hash != Scoring().hash

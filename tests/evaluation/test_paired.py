@@ -61,6 +61,18 @@ def test_a_representation_does_not_differ_from_itself():
     assert (row["difference"], row["low"], row["high"], row["p"]) == (0, 0, 0, 1)
 
 
+def test_without_an_interval_there_is_no_p():
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=(2, 100, 1))
+
+    def sometimes(codes, factors):
+        return codes.mean() if a[0, 0] in codes or b[0, 0] in codes else np.nan
+
+    row = difference(a, b, a, [sometimes], resamples=20).iloc[0]
+    assert np.isfinite(row["difference"])
+    assert np.isnan([row["low"], row["high"], row["p"]]).all()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -52,6 +52,8 @@ def expected(by, opened):
         return centrality(opened, alive)
     if by == "pipe":
         return [pipe(run, z) for run, z in zip(opened, codes)]
+    if by == "active_units":
+        return [kept.sum() for kept in alive]
     terms = [evaluate(run, metrics=(), rows=300).label_free for run in opened]
     column, sign = {
         "elbo": ("elbo", 1),
@@ -59,7 +61,6 @@ def expected(by, opened):
         "kl": ("kl", -1),
         "total_correlation": ("total_correlation_sampled", -1),
         "mutual_information": ("mutual_information_mean", -1),
-        "active_units": ("informative_latents", 1),
     }[by]
     return [sign * term[column] for term in terms]
 
@@ -74,6 +75,36 @@ def test_every_criterion_puts_the_run_with_the_highest_score_first(runs, by):
     assert [str(run.path) for run in ranking.runs] == ranking.frame.run.tolist()
     assert ranking.best is ranking.runs[0]
     assert ranking.frame["rank"].tolist() == [1, 2, 3, 4]
+
+
+@pytest.fixture(scope="module")
+def kl(runs):
+    """KLs of each run, the highest first."""
+    return np.array([-np.sort(-evaluate(karenina.open(run), metrics=(), rows=300).kl) for run in runs])
+
+
+def test_active_units_are_counted_at_the_threshold(runs, kl):
+    frame = rank(runs, "active_units", rows=300, kl_threshold=float(np.median(kl))).frame
+    assert frame.score.tolist() == frame.active.tolist()
+    assert frame.score.sum() == kl.size / 2
+
+
+@pytest.mark.parametrize(("by", "active"), [("pipe", 0), ("support", 0), ("support", 1), ("orthogonality", 1)])
+def test_too_few_active_latents_get_no_score(runs, kl, by, active):
+    ranking = rank(runs, by, rows=300, kl_threshold=float(kl[:, active].max()))
+    assert ranking.frame.active.max() == active
+    assert ranking.frame.score.isna().all()
+    with pytest.raises(ValueError, match=f"no run has a score by {by}"):
+        _ = ranking.best
+
+
+def test_the_best_run_has_an_active_latent(runs, kl):
+    top = int(kl[:, 0].argmax())
+    found = rank(runs, "elbo", rows=300, kl_threshold=float(np.sort(kl[:, 0])[-2]))
+    assert sorted(found.frame.active) == [0, 0, 0, (kl[top] > found.kl_threshold).sum()]
+    assert str(found.best.path) == str(runs[top])
+    with pytest.raises(ValueError, match="no run with a score by elbo has an active latent .KL above 1e.09 nats"):
+        _ = rank(runs, "elbo", rows=300, kl_threshold=1e9).best
 
 
 def test_udr_has_short_names_and_hyphens(runs):

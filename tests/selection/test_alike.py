@@ -3,10 +3,12 @@
 from itertools import permutations
 
 import numpy as np
+import pandas as pd
 import planted
 import pytest
 from scipy.stats import spearmanr
 
+from karenina._active import ACTIVE_KL
 from karenina.selection import alike
 
 
@@ -31,11 +33,11 @@ def test_equal_brute_force(correlation):
             if i == j:
                 assert found.mcc[i, j] == found.cka[i, j] == 1
                 continue
+            a, b = x - x.mean(axis=0), y - y.mean(axis=0)
+            cka = np.linalg.norm(a.T @ b) ** 2 / np.linalg.norm(a.T @ a) / np.linalg.norm(b.T @ b)
+            assert found.cka[i, j] == pytest.approx(cka, abs=1e-10)
             if correlation == "pearson":
                 R = np.corrcoef(x.T, y.T)[: x.shape[1], x.shape[1] :]
-                a, b = x - x.mean(axis=0), y - y.mean(axis=0)
-                cka = np.linalg.norm(a.T @ b) ** 2 / np.linalg.norm(a.T @ a) / np.linalg.norm(b.T @ b)
-                assert found.cka[i, j] == pytest.approx(cka, abs=1e-10)
             else:
                 R = np.array([[spearmanr(u, v).statistic for v in y.T] for u in x.T])
             assert found.mcc[i, j] == pytest.approx(best_matching(np.abs(R)), abs=1e-10)
@@ -75,6 +77,18 @@ def test_only_informative_latents_take_part():
     assert found.mcc[0, 2] == pytest.approx(without.mcc[0, 1])
     assert found.cka[0, 2] == pytest.approx(without.cka[0, 1])
     assert found.mcc[0, 3] == found.cka[0, 3] == 0
+
+
+def test_latents_are_active_above_the_threshold_of_all_rankings():
+    codes = models()[:1] + models(1)[:1]
+    kl = np.array([[1, 1, 1, 0.9 * ACTIVE_KL]] * 2)
+    assert alike(codes, kl).mcc[0, 1] == pytest.approx(alike([z[:, :3] for z in codes]).mcc[0, 1])
+
+
+def test_kl_may_be_a_data_frame():
+    codes = [models(seed)[1] for seed in range(3)]
+    kl = np.array([[1.0, 1, 1], [1, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(alike(codes, pd.DataFrame(kl)).mcc, alike(codes, kl).mcc)
 
 
 def test_bad_input_is_named():

@@ -132,6 +132,21 @@ def test_dead_units_and_still_traces_are_no_error():
         assert np.isnan(dynamics([np.zeros((5, 12, 7))] * 2).scores).all()
 
 
+def test_normalising_leaves_nothing_of_one_unit():
+    single = small_traces(p=1)
+    for traces in (single, [np.repeat(trace, 3, axis=2) for trace in single]):
+        with pytest.warns(UserWarning, match="do not vary with the sample once normalised"):
+            assert np.isnan(dynamics(traces).scores).all()
+        assert np.isfinite(dynamics(traces, normalise=False).scores).all()
+
+
+def test_a_score_does_not_depend_on_the_other_groups():
+    """More points than the bandwidth is taken of, so that some are drawn."""
+    paths = np.cumsum(np.random.default_rng(7).normal(size=(6, 12, 60, 4)), axis=1)
+    whole = dynamics(list(paths), ["a"] * 3 + ["b"] * 3, seed=3)
+    assert whole.scores.tolist() == [dynamics(list(part), seed=3).scores[0] for part in (paths[:3], paths[3:])]
+
+
 def test_group_of_one_gets_no_score():
     with pytest.warns(UserWarning, match="group 'b' has one trace"):
         found = dynamics(small_traces(), ["a", "a", "b"])

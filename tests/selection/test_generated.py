@@ -23,13 +23,34 @@ def test_fixed_latent_score_by_loops(seed):
             min((np.var(batch[:, j]) / scale[j] ** 2, j) for j in range(latents) if scale[j] > 0)[1] for batch in z
         ]
         table = {}
-        for vote, latent in zip(votes[0::2], fixed[0::2]):
-            table.setdefault(vote, []).append(int(latent))
+        order = sorted(range(batches), key=lambda batch: fixed[batch])
+        for batch in order[0::2]:
+            table.setdefault(votes[batch], []).append(int(fixed[batch]))
         # Of equally frequent latents the first; a code without votes stands for the first latent.
         stands = {v: min(set(seen), key=lambda one: (-seen.count(one), one)) for v, seen in table.items()}
-        right = [stands.get(v, min(fixed)) == f for v, f in zip(votes[1::2], fixed[1::2])]
+        right = [stands.get(votes[batch], min(fixed)) == fixed[batch] for batch in order[1::2]]
         expected = float(np.mean(right))
     assert fixed_latent_score(z, fixed, scale) == pytest.approx(expected)
+
+
+def with_latents_fixed(fixed):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(len(fixed), 16, 4))
+    z[np.arange(len(fixed)), :, fixed] = rng.normal(size=(len(fixed), 1))
+    return z + 0.1 * rng.normal(size=z.shape)
+
+
+@pytest.mark.parametrize("value", [0.5, 0.1, -0.013])
+def test_a_constant_code_does_not_vote(value):
+    fixed = np.arange(200) // 2 % 4
+    z = np.concatenate([with_latents_fixed(fixed), np.full((200, 16, 1), value)], axis=2)
+    assert fixed_latent_score(z, fixed, z.std(axis=(0, 1))) == 1
+    assert fixed_latent_score(z[:, :, 4:], fixed, [1e-17]) == 0
+
+
+@pytest.mark.parametrize("fixed", [np.arange(200) % 4, np.arange(200) // 2 % 4, np.sort(np.arange(200) % 4)])
+def test_every_latent_is_learnt_and_tested_whatever_the_order_of_batches(fixed):
+    assert fixed_latent_score(with_latents_fixed(fixed), fixed, np.ones(4)) == 1
 
 
 def test_centrality_by_loops_and_bad_input():

@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import planted
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from scipy.stats import binom, hypergeom, spearmanr
 from sklearn.linear_model import Lasso, MultiTaskLasso, MultiTaskLassoCV
 
 import karenina.selection as selection
+from karenina._active import ACTIVE_KL
 from karenina.selection import Preset, similarity_matrix, udr
 from karenina.selection._inputs import check_codes
 from karenina.selection._moments import panel
@@ -159,6 +161,26 @@ def test_scores_equal_a_plain_restatement(similarity, preset):
     if preset == "paper":
         alone = similarity_matrix(codes[0] * informative[0], codes[1] * informative[1], similarity=similarity)
         np.testing.assert_allclose(alone, ranking.matrices[0, 1], atol=1e-12)
+
+
+def test_latents_are_active_above_the_threshold_of_their_preset():
+    codes, kl = trained(np.random.default_rng(4))
+    kl = [np.where(row == 0.5, 0.022, row) for row in kl]  # above 0.01, below 0.05
+    for preset, threshold in (("dlib", 0.01), ("paper", ACTIVE_KL), (Preset(0.1, multitask=False), ACTIVE_KL)):
+        found = udr(codes, kl, preset=preset)
+        assert found.kl_threshold == threshold
+        assert found.informative.tolist() == [int((row > threshold).sum()) for row in kl]
+        assert (found.scores == udr(codes, kl, preset=preset, kl_threshold=threshold).scores).all()
+    assert udr(codes, kl, preset="dlib", kl_threshold=0.05).kl_threshold == 0.05
+
+
+def test_kl_may_be_a_data_frame():
+    codes = [np.random.default_rng(i).normal(size=(50, 3)) for i in range(3)]
+    kl = np.array([[2.0, 2, 2], [2, 0, 0], [0, 0, 0]])
+    for index in (None, list("abc")):
+        found = udr(codes, pd.DataFrame(kl, index=index))
+        assert found.informative.tolist() == [3, 1, 0]
+        np.testing.assert_array_equal(found.scores, udr(codes, kl).scores)
 
 
 def test_identical_up_to_permutation_and_sign():
@@ -373,14 +395,16 @@ def test_a_group_of_which_one_model_is_left_gets_no_score():
     with pytest.warns(UserWarning, match="2 models have no partner"):
         ranking = udr(codes, kl, ["a", "a", "b", "b"])
     np.testing.assert_array_equal(ranking.scores, [np.nan, 0, np.nan, 0])
+    assert ranking.best_per_informative == {}
+    with pytest.raises(ValueError, match="no model has both a score and an active latent"):
+        _ = ranking.best
 
 
 def test_latents_near_the_threshold_are_reported():
     codes = [np.random.default_rng(i).normal(size=(50, 3)) for i in range(3)]
     kl = np.array([[2.0, 1.0, 0.06], [2.0, 0.15, 0.19], [2.0, 1.0, 0.001]])
-    with pytest.warns(
-        UserWarning, match=r"3 latents of 2 of the 3 models have a KL near kl_threshold=0.1 \(0.05 to 0.2"
-    ):
+    words = "3 latents of 2 of the 3 models have a KL near kl_threshold=0.1 .0.05 to 0.2.: rank again with "
+    with pytest.warns(UserWarning, match=f"{words}kl_threshold=0.05 and 0.2, and see whether the order holds"):
         udr(codes, kl, kl_threshold=0.1)
     assert "KL above 0.01 nats" in str(udr(codes, kl, kl_threshold=0.01))
 

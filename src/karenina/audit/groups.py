@@ -5,6 +5,7 @@ import importlib
 import inspect
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -112,7 +113,7 @@ def uses_bins(name: str, protocol: str, mine: Mapping[str, Callable[..., Any]]) 
     """
     if protocol != MINE:
         return METRICS[name].family == "information" or "factor_bins" in METRICS[name].parameters
-    if any("bin" in parameter for parameter in _parameters(mine[name])):
+    if any(re.search(r"(^|_)(n?bins?|binning)(_|$)", parameter) for parameter in _parameters(mine[name])):
         return True
     declared = getattr(mine[name], "bins", None)
     return None if declared is None else bool(declared)

@@ -51,6 +51,7 @@ def difference(
     DataFrame
         metric, property, a, b (scores of all rows), difference = a - b, its 95 % interval low, high, and p: how often
         a difference as large comes from the choice of rows alone. Carbonneau et al. (2022), section 6.3, ask for it.
+        The interval and p are NaN where the metric has no value on some of the halves.
 
     >>> rng = np.random.default_rng(0)
     >>> v = rng.integers(5, size=(1000, 3))
@@ -83,10 +84,8 @@ def difference(
     moved -= moved.mean(axis=0)
     low, high = estimate + np.quantile(moved, LEVELS, axis=0)
     p = (1 + (np.abs(moved) >= np.abs(estimate)).sum(axis=0)) / (resamples + 1)
-    lines = [
-        (*key, *numbers, resamples)
-        for key, *numbers in zip(keys, whole_a, whole_b, estimate, low, high, np.where(np.isnan(estimate), np.nan, p))
-    ]
+    p = np.where(np.isnan(low), np.nan, p)
+    lines = [(*key, *row, resamples) for key, *row in zip(keys, whole_a, whole_b, estimate, low, high, p)]
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
 

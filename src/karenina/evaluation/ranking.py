@@ -34,9 +34,8 @@ SINGLE = {
     "kl": "-kl",
     "total_correlation": "-total_correlation_sampled",
     "mutual_information": "-mutual_information_mean",
-    "active_units": "informative_latents",
 }
-CRITERIA = (*UDR_VERSIONS, "dynamics", "centrality", "pipe", "orthogonality", "support", *SINGLE)
+CRITERIA = (*UDR_VERSIONS, "dynamics", "centrality", "pipe", "orthogonality", "support", *SINGLE, "active_units")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +69,17 @@ class RunRanking:
 
     @property
     def best(self) -> "Run":
-        """The run with the highest score."""
-        if not np.isfinite(self.frame["score"].iloc[0]):
+        """The run with the highest score, of those with an active latent."""
+        scored = np.isfinite(self.frame["score"].to_numpy())
+        if not scored.any():
             raise ValueError(f"no run has a score by {self.by}, so none is best")
-        return self.runs[0]
+        able = np.flatnonzero(scored & (self.frame["active"].to_numpy() > 0))
+        if not len(able):
+            raise ValueError(
+                f"no run with a score by {self.by} has an active latent (KL above {self.kl_threshold:g} nats), "
+                "so none is best"
+            )
+        return self.runs[able[0]]
 
 
 def setting_of(config: "Config") -> str:
@@ -107,7 +113,10 @@ def rank(
     by : str
         One of `CRITERIA`; higher scores are better in all of them. "udr" (short for "udr_lasso") and "udr_spearman"
         compare runs that differ by their seed alone: to choose a setting. "udr_a2a" (for "udr_lasso_a2a") and
-        "udr_spearman_a2a" compare all runs: to choose a run. So does "centrality".
+        "udr_spearman_a2a" compare all runs: to choose a run. So does "centrality". "active_units" counts latents by
+        their KL, while `karenina.selection.active_units` counts them by variance (Burda et al. 2016). "pipe",
+        "centrality", "orthogonality" and "support" give NaN to a run without an active latent, the last two also to a
+        run with one, which has no pair to judge.
     rows : int
         Images that every run encodes.
     seed : int
@@ -126,7 +135,7 @@ def rank(
         `.best` is a run, `.frame` the table.
 
     >>> import karenina
-    >>> runs = [karenina.train("blobs", beta=1, latents=2, steps=5, seed=seed) for seed in (0, 1)]
+    >>> runs = [karenina.train("blobs", beta=1, latents=2, steps=50, seed=seed) for seed in (0, 1)]
     >>> rank(runs, by="elbo", rows=50).best in runs
     True
     """
@@ -159,9 +168,11 @@ def rank(
     elif by == "centrality":
         scores = centrality(opened, [e.kl > kl_threshold for e in evaluations], seed)
     elif by == "pipe":
-        scores = np.array([pipe(run, e.codes, seed) for run, e in zip(opened, evaluations)])
+        scores = np.array([pipe(run, e.codes, seed) if n else np.nan for run, e, n in zip(opened, evaluations, active)])
     elif by in ("orthogonality", "support"):
         scores = np.array([_single(by, run, e, kl_threshold) for run, e in zip(opened, evaluations)])
+    elif by == "active_units":
+        scores = active.astype(float)
     else:
         name = SINGLE[by].lstrip("-")
         sign = -1 if SINGLE[by].startswith("-") else 1
@@ -262,7 +273,7 @@ def _single(by: str, run: "Run", evaluation: Evaluation, kl_threshold: float) ->
     from karenina.training.jacobian import decoder_jacobian
 
     active = evaluation.kl > kl_threshold
-    if not active.any():
+    if active.sum() < 2:  # no pair of latents to judge
         return float("nan")
     if by == "support":
         return -float(factorised_support(evaluation.codes[:, active]))

@@ -80,7 +80,7 @@ def evaluate(
     data : DataSet, optional
         By default the set that the run was trained on.
     metrics, protocol, repeats, seed
-        As in `karenina.score`; metrics=() computes only what needs no labels.
+        As in `karenina.score`; metrics=() computes only what needs no labels, and goes with neither tasks nor also.
     rows : int
         Images to encode. The predictors of protocol "locatello" and the tasks are tested on half as many others.
     tasks : bool
@@ -108,6 +108,9 @@ def evaluate(
     check_way(interventions)
     if not data.labelled:
         _no_labels(data, metrics, protocol, tasks, also)
+    elif metrics == () and (tasks or also):
+        asked = "tasks" if tasks else also[0]
+        raise ValueError(f"metrics=() computes only what needs no labels, and {asked} needs them: name a metric")
     images, factors = inputs(data, rows, seed)
     mean, logvar = run.encode(images)
     kl = run.kl_of(mean, logvar)

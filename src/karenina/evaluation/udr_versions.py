@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from karenina._active import ACTIVE_KL
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -37,14 +35,14 @@ def compute_udr(
     *,
     partners: int = 50,
     spearman_rows: int = 1000,
-    kl_threshold: float = ACTIVE_KL,
+    kl_threshold: float | None = None,
     **options: Any,
 ) -> "Ranking":
     """One of UDR_VERSIONS of the models of a data set: the same for tables, `rank` and pages.
 
     Partners of a model are the other models of its setting or, "a2a", all other models of the data set, whatever their
-    method; at most `partners` of them. Duan et al. (2020), section 4 and A.7. The Spearman versions use the first
-    `spearman_rows` rows of codes, the lasso versions all.
+    method; at most `partners` of them. Duan et al. (2020), section 4 and A.7. The Spearman versions use `spearman_rows`
+    rows, drawn at random by `seed`; the lasso versions use all.
     """
     from karenina.selection import udr
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
+from karenina._active import ACTIVE_KL
 from karenina.numerics.arrays import Bools, Floats, Ints
 from karenina.numerics.checks import one_of
 from karenina.selection._inputs import Codes, check_codes, check_groups, check_kl
-from karenina.selection._moments import Panel, blocks, panel
+from karenina.selection._moments import Blocks, Panel, blocks, panel
 from karenina.selection._tiles import Tile, Workers, plan, run, tile_size
 
 
@@ -48,7 +49,7 @@ def alike(
     correlation: Literal["pearson", "spearman"] = "pearson",
     n: int | None = None,
     seed: int | np.random.Generator = 0,
-    kl_threshold: float = 0.01,
+    kl_threshold: float = ACTIVE_KL,
     workers: int | Workers = 1,
 ) -> Likeness:
     """Compare every two models of a group, from the same matrix products that UDR uses.
@@ -63,7 +64,7 @@ def alike(
     codes, kl, groups, n, seed, kl_threshold, workers : as in `karenina.udr`
         With kl only active latents take part, without it all do.
     correlation : "pearson" or "spearman"
-        Of the MCC.
+        Of the MCC; CKA is of centred codes in either case.
 
     Examples
     --------
@@ -101,10 +102,8 @@ class Comparison:
     correlation: str
 
     def __call__(self, tile: Tile) -> tuple[Ints, Ints, Floats, Floats]:
-        a = self._panel(tile.rows)
-        cols = tile.rows if tile.cols is None else tile.cols
-        b = a if tile.cols is None else self._panel(cols)
-        moments = blocks(a, b, int(self.codes.sizes.max()))
+        a, b, moments = self._moments(tile)
+        cols = b.models
         correlations = moments.cross[0] / self.codes.n
         # Codes were standardised; their scales bring back the covariances.
         energy = _energy(correlations * a.scale[:, None] * b.scale, a.start, b.start)
@@ -112,9 +111,11 @@ class Comparison:
         own_b = own_a if tile.cols is None else _own_energy(moments.grams_b[0] / self.codes.n, b.scale, b.start)
         norms = np.sqrt(own_a[:, None] * own_b)
         cka = np.divide(energy, norms, out=np.zeros_like(energy), where=norms > 0)
+        if self.correlation == "spearman":
+            correlations = self._moments(tile, ranks=True)[2].cross[0] / self.codes.n
+        correlations = np.abs(correlations)
         pairs = list(self._pairs(tile))
         matched = np.empty(len(pairs))
-        correlations = np.abs(correlations)
         for k, (i, j) in enumerate(pairs):
             block = correlations[a.start[i] : a.start[i + 1], b.start[j] : b.start[j + 1]]
             block = block[np.ix_(self.informative[tile.rows[i]], self.informative[cols[j]])]
@@ -122,8 +123,11 @@ class Comparison:
         i, j = np.array(pairs).T
         return tile.rows[i], cols[j], matched, cka[i, j]
 
-    def _panel(self, models: Ints) -> Panel:
-        return panel(self.codes, models, ranks=self.correlation == "spearman", keep=self.informative)
+    def _moments(self, tile: Tile, ranks: bool = False) -> tuple[Panel, Panel, Blocks]:
+        """Of the codes, or of their ranks."""
+        a = panel(self.codes, tile.rows, ranks=ranks, keep=self.informative)
+        b = a if tile.cols is None else panel(self.codes, tile.cols, ranks=ranks, keep=self.informative)
+        return a, b, blocks(a, b, int(self.codes.sizes.max()))
 
     def _pairs(self, tile: Tile) -> Iterator[tuple[int, int]]:
         for i in range(len(tile.rows)):

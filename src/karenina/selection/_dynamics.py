@@ -32,9 +32,10 @@ _BANDWIDTH_POINTS = 2000
 class Dynamics:
     """One score per group, higher is better: score = -mean MMD^2 between the joint embeddings of its seeds.
 
-    groups (G): labels. scores (G,), mean_mmd (G,): NaN for a group that could not be compared. pairwise: unbiased MMD^2
-    (S, S) of each group, its sign kept. embeddings: (S, n, m, rank) of each group, in the order of its traces; the two
-    first components are the plane of the paper's figures 3 and 4.
+    groups (G): labels. scores (G,): NaN for a group that could not be compared. mean_mmd (G,): mean unbiased MMD^2;
+    slightly below 0 when the seeds agree. pairwise: unbiased MMD^2 (S, S) of each group, its sign kept. embeddings:
+    (S, n, m, rank) of each group, in the order of its traces; the two first components are the plane of the paper's
+    figures 3 and 4.
 
     There is no p-value: exchanging samples' paths between seeds gives no null. After the joint embedding the points of
     a seed are already tied to one another; before it, a mixture of two networks' units is like neither of them.
@@ -108,9 +109,10 @@ def dynamics(
     rank : int
         Components of the joint embedding, after the first, which is nearly constant.
     normalise : bool
-        Standardise the units of each (epoch, sample).
+        Standardise the units of each (epoch, sample), which takes two units or more.
     seed : int or Generator
-        Of the points whose median distance is the bandwidth of the MMD, when there are more than 2,000.
+        Of the points whose median distance is the bandwidth of the MMD, when there are more than 2,000. With an int a
+        group's score does not depend on the other groups.
 
     Examples
     --------
@@ -127,7 +129,6 @@ def dynamics(
     members = check_groups(groups, len(arrays), "trace")
     if max(len(rows) for _, rows in members) < 2:
         raise ValueError("dynamics compares seeds of one setting: no group has two traces")
-    rng = np.random.default_rng(seed)
     found = []
     for label, rows in members:
         if len(rows) < 2:
@@ -136,13 +137,12 @@ def dynamics(
             continue
         options: Any = {"alpha": alpha, "neighbours": neighbours, "steps": steps, "rank": rank, "normalise": normalise}
         embedding = joint_embedding([arrays[i] for i in rows], **options)
-        if embedding.shape[-1] == 0 or not any(np.ptp(arrays[i], axis=1).any() for i in rows):
-            warnings.warn(
-                f"traces of group {label!r} do not vary with the sample; no score (NaN)", UserWarning, stacklevel=2
-            )
+        if embedding.shape[-1] == 0 or not any(np.ptp(_prepared(arrays[i], normalise), axis=1).any() for i in rows):
+            how = "do not vary with the sample" + " once normalised" * normalise
+            warnings.warn(f"traces of group {label!r} {how}; no score (NaN)", UserWarning, stacklevel=2)
             found.append((np.nan, np.full((len(rows), len(rows)), np.nan), embedding))
             continue
-        pairwise = mmd(embedding, rng)
+        pairwise = mmd(embedding, seed)
         found.append((float(pairwise[np.triu_indices(len(rows), 1)].mean()), pairwise, embedding))
     means = np.array([mean for mean, *_ in found])
     return Dynamics(
@@ -194,16 +194,22 @@ def _distances(x: Floats) -> Floats:
     return np.sqrt(squared)
 
 
-def random_walk(
-    trace: ArrayLike, alpha: float = 2.0, neighbours: int | None = None, normalise: bool = True
-) -> RandomWalk:
-    """The multislice kernel of a trace (n, m, p), symmetrised, with its row sums."""
+def _prepared(trace: ArrayLike, normalise: bool) -> Floats:
+    """A copy, with the units of each (epoch, sample) standardised if so asked; 0 where they are all equal."""
     x = np.array(trace, float)
-    n, m, _ = x.shape
     if normalise:
         x -= x.mean(axis=2, keepdims=True)
         scale = x.std(axis=2, keepdims=True)
         x *= np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 1e-12)
+    return x
+
+
+def random_walk(
+    trace: ArrayLike, alpha: float = 2.0, neighbours: int | None = None, normalise: bool = True
+) -> RandomWalk:
+    """The multislice kernel of a trace (n, m, p), symmetrised, with its row sums."""
+    x = _prepared(trace, normalise)
+    n, m, _ = x.shape
     within = _distances(x)
     nth = neighbours or max(m // 10, 1)
     sigma = np.partition(within, nth, axis=2)[:, :, nth]  # 0 is the point itself

@@ -47,7 +47,8 @@ def factorised_codes(
 def pipe_score(accuracy: float) -> float:
     """PIPE from a discriminator's accuracy on held-out pictures: 2 (1 - accuracy), from 0 to 1, higher is better.
 
-    Estermann and Wattenhofer (2023), as released, where nothing is cut off below chance.
+    Estermann and Wattenhofer (2023). Accuracy below chance counts as chance, so that the score is at most 1; the
+    release does not cut it off.
 
     >>> pipe_score(0.5), pipe_score(1.0), pipe_score(0.45)  # below chance is chance
     (1.0, 0.0, 1.0)
@@ -61,7 +62,7 @@ def fixed_latent_score(codes: ArrayLike, fixed: ArrayLike, scale: ArrayLike) -> 
     """How well one model's codes tell which latent of another was held fixed: the FactorVAE score between models.
 
     In each batch one latent of a generating model has one value. The code of least variance, in units of its variance
-    overall, votes for it; every second batch decides which latent a code stands for, the others are predicted.
+    overall, votes for it; every second batch of a latent decides which one a code stands for, the others are predicted.
     Kim and Mnih (2018), algorithm 1, with the other model's latents for factors, as Lin et al. (2020) released it: with
     100 pictures to a batch and 100 batches to a latent, and all latents of a model, active or not.
 
@@ -72,7 +73,7 @@ def fixed_latent_score(codes: ArrayLike, fixed: ArrayLike, scale: ArrayLike) -> 
     fixed : (batches,)
         Which latent of the generating model was fixed.
     scale : (L,)
-        Standard deviation of each code over all pictures; codes with 0 do not vote.
+        Standard deviation of each code over all pictures; codes with 0 and constant codes do not vote.
 
     Examples
     --------
@@ -89,14 +90,17 @@ def fixed_latent_score(codes: ArrayLike, fixed: ArrayLike, scale: ArrayLike) -> 
             f"expected codes (batches, m, L), fixed (batches,) and scale (L,) with 2 batches or more, "
             f"got {z.shape}, {latent.shape} and {unit.shape}"
         )
-    if not (unit > 0).any():
+    moves = (unit > 0) & (np.ptp(z, axis=(0, 1)) != 0)  # by rounding, a constant code may have a standard deviation
+    if not moves.any():
         return 0.0
-    relative = z.var(axis=1) / np.where(unit > 0, unit**2, np.nan)
+    relative = z.var(axis=1) / np.where(moves, unit**2, np.nan)
     votes = np.where(np.isnan(relative), np.inf, relative).argmin(axis=1)
     numbers, target = np.unique(latent, return_inverse=True)
+    order = np.argsort(target, kind="stable")  # by latent, so that either half has batches of each
+    learn, test = order[0::2], order[1::2]
     count = np.zeros((z.shape[2], len(numbers)))
-    np.add.at(count, (votes[0::2], target[0::2]), 1)
-    return float((count.argmax(axis=1)[votes[1::2]] == target[1::2]).mean())
+    np.add.at(count, (votes[learn], target[learn]), 1)
+    return float((count.argmax(axis=1)[votes[test]] == target[test]).mean())
 
 
 def model_centrality(similarity: ArrayLike) -> Floats:

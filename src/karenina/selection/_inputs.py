@@ -159,8 +159,14 @@ def _warn_of_duplicates(models: Any, suspects: list[list[int]]) -> None:
         )
 
 
+def kl_rows(kl: Any) -> Any:
+    """KLs by model: indexing a data frame would give its columns."""
+    return kl.to_numpy() if hasattr(kl, "to_numpy") else kl
+
+
 def check_kl(kl: Any, sizes: Ints, threshold: float) -> list[Bools]:
     """Which latents of each model are active: mean KL above the threshold (equation 3)."""
+    kl = kl_rows(kl)
     if np.ndim(kl[0] if isinstance(kl, (list, tuple)) and len(kl) else kl) == 0:
         raise ValueError(f"kl must have one row of latents per model; got {kl!r}")
     if len(kl) != len(sizes):

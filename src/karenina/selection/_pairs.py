@@ -157,6 +157,7 @@ def _aggregate(
     informative: Bools,
     targets: Ints,
     filtered: bool,
+    entropic: bool,
     scores: Floats,
     matrices: Floats,
 ) -> None:
@@ -171,7 +172,8 @@ def _aggregate(
                 R[a, b] = abs(W[b, column + a])
                 if len(matrices):
                     matrices[p, a, b] = R[a, b]
-        scores[p] = udr_value(R, informative[k : k + T], source, filtered)
+        active = informative[k : k + T]
+        scores[p] = entropy_value(R, active, source) if entropic else udr_value(R, active, source, filtered)
         column += T
 
 
@@ -218,10 +220,5 @@ def score_pairs(
         unsolved += missed
         active = source.informative[source.start[s] : source.start[s + 1]]
         kept = matrices[first:end] if len(matrices) else matrices
-        _aggregate(W, active, target.start, target.informative, these, filtered, scores[first:end], kept)
-        if entropic:
-            columns = np.cumsum([0, *np.diff(target.start)[these]])
-            for p, t in enumerate(these):
-                rows = target.informative[target.start[t] : target.start[t + 1]]
-                scores[first + p] = entropy_value(np.abs(W[:, columns[p] : columns[p + 1]].T), rows, active)
+        _aggregate(W, active, target.start, target.informative, these, filtered, entropic, scores[first:end], kept)
     return unsolved

@@ -61,16 +61,23 @@ class Ranking:
 
     @property
     def best(self) -> int:
-        return int(self.order[0])
+        """The model with the highest score, of those with an active latent."""
+        if not len(self._able):
+            raise ValueError("no model has both a score and an active latent, so none is best")
+        return int(self._able[0])
 
     @property
     def best_per_informative(self) -> dict[int, int]:
         """The best model for each number of active latents: UDR does not reward finding more factors."""
         found: dict[int, int] = {}
-        for model in self.order:
-            if self.informative[model] > 0 and not np.isnan(self.scores[model]):
-                found.setdefault(int(self.informative[model]), int(model))
+        for model in self._able:
+            found.setdefault(int(self.informative[model]), int(model))
         return dict(sorted(found.items()))
+
+    @property
+    def _able(self) -> Ints:
+        """Models with a score and an active latent, from best to worst."""
+        return self.order[(self.informative[self.order] > 0) & np.isfinite(self.scores[self.order])]
 
     @property
     def frame(self) -> "pd.DataFrame":

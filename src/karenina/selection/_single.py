@@ -152,7 +152,9 @@ def plain_scores(
     kl_threshold: float = ACTIVE_KL,
     seed: int | np.random.Generator = 0,
 ) -> dict[str, float]:
-    """What people look at first. Only `elbo` is better when higher.
+    """What people look at first.
+
+    `elbo` is better when higher, the others when lower; `informative` and `active_units` are counts and neither.
 
     Parameters
     ----------

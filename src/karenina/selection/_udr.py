@@ -13,7 +13,7 @@ from karenina._active import ACTIVE_KL, near_threshold
 from karenina.numerics.arrays import Bools, Floats, Ints
 from karenina.numerics.checks import as_array, one_of, positive_integer
 from karenina.numerics.medians import medians
-from karenina.selection._inputs import Codes, check_codes, check_groups, check_kl
+from karenina.selection._inputs import Codes, check_codes, check_groups, check_kl, kl_rows
 from karenina.selection._moments import Blocks, Panel, blocks, panel
 from karenina.selection._ranking import Ranking
 from karenina.selection._tiles import Tile, Workers, plan, run, tile_size
@@ -61,6 +61,8 @@ class Preset:
 
 
 PRESETS = {"paper": Preset(), "dlib": Preset(alpha=0.1, multitask=False, uninformative="drop")}
+# Above this KL a latent is active in disentanglement_lib.
+_DLIB_KL = 0.01
 
 
 def udr(
@@ -74,7 +76,7 @@ def udr(
     partners: int | None = None,
     n: int | None = None,
     seed: int | np.random.Generator = 0,
-    kl_threshold: float = ACTIVE_KL,
+    kl_threshold: float | None = None,
     matrices: bool = False,
     workers: int | Workers = 1,
 ) -> Ranking:
@@ -105,6 +107,7 @@ def udr(
         Use this many of the rows, drawn at random. Folds are contiguous: give rows in random order.
     seed : int or Generator
     kl_threshold : float
+        None: 0.05 nats, or the 0.01 of the release for preset "dlib".
     matrices : bool
         Keep the similarity matrix of every pair, too, in `.matrices`.
     workers : int or `Workers`
@@ -121,6 +124,8 @@ def udr(
     chosen = _checked(similarity, preset)
     if partners is not None:
         positive_integer(partners, "partners")
+    if kl_threshold is None:
+        kl_threshold = _DLIB_KL if preset == "dlib" else ACTIVE_KL
     if not kl_threshold >= 0:
         raise ValueError(f"kl_threshold must be at least 0; got {kl_threshold}")
     method = _method(similarity, chosen)
@@ -148,7 +153,7 @@ def udr(
             f"{len(alone)} models have no partner and get no score (NaN), the first is model {alone[0]}: "
             "the rest of its group is missing or collapsed"
         )
-    near = near_threshold((as_array(row).astype(float) for row in kl), kl_threshold)
+    near = near_threshold((as_array(row).astype(float) for row in kl_rows(kl)), kl_threshold)
     if near:
         _warn(near)
     names = np.empty(len(checked), object)

@@ -104,8 +104,9 @@ def fairness(
     With a sampler the sensitive factor is set to each of its values in turn, in the same rows. Without one, test rows
     are divided by their sensitive value. Divided rows differ by chance alone, and total variation counts that as
     unfairness (0.16 for 40 labels and 250 rows per value). So there the set of labels that a value favours is found on
-    four fifths of the rows and its excess measured on the fifth, each fifth in turn: independent predictions get 0 on
-    average, and differences too small to find are missed. Values of fewer than two rows do not count.
+    four fifths of the rows and its excess measured on the fifth, each fifth in turn: independent predictions get about
+    0 in the mean (estimates below 0 count as 0); the maximum over values stays above 0 by chance. Differences too small
+    to find are missed. Values of fewer than two rows do not count.
 
     Parameters
     ----------

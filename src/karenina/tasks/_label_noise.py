@@ -141,6 +141,8 @@ def robustness(
 
 
 def _correlation(a: Array, b: Array) -> float:
+    if np.ptp(a) == 0 or np.ptp(b) == 0:
+        return float("nan")
     a, b = a - a.mean(), b - b.mean()
     scale = np.sqrt((a**2).sum() * (b**2).sum())
     return float((a * b).sum() / scale) if scale > 0 else float("nan")

@@ -116,7 +116,7 @@ def reasoning_matrices(
         related = rng.permutation(free)[:count]
         constant[i, related] = True
         panels = _panels(used, free, related, rng)
-        choices = _wrong(used, free, related, panels, count, rng)
+        choices = _wrong(used, free, related, panels, rng)
         choices.insert(int(position[i]), panels[-1, -1])
         context.append(panels.reshape(ROWS * COLUMNS, -1)[:-1])
         answers.append(np.stack(choices))
@@ -141,9 +141,7 @@ def _panels(used: Ints, free: Ints, related: Ints, rng: np.random.Generator) -> 
     return panels
 
 
-def _wrong(
-    used: Ints, free: Ints, related: Ints, panels: Ints, count: int, rng: np.random.Generator
-) -> list[NDArray[np.int64]]:
+def _wrong(used: Ints, free: Ints, related: Ints, panels: Ints, rng: np.random.Generator) -> list[NDArray[np.int64]]:
     """Five different last panels, each of which breaks a relation."""
     right = panels[-1, -1]
     found: list[NDArray[np.int64]] = []

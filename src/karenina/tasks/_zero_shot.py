@@ -79,10 +79,9 @@ def zero_shot(
     z = (z - z[train].mean(axis=0)) / np.where(scale > 0, scale, 1.0)
     errors = np.full((2, v.shape[1]), np.nan)
     for j, column in enumerate(v.T):
-        centre, deviation = column[train].mean(), column[train].std()
-        if deviation == 0:
+        if np.ptp(column[train]) == 0:
             continue
-        target = (column - centre) / deviation
+        target = (column - column[train].mean()) / column[train].std()
         fitted = (_lasso if model == "lasso" else _forest)(z[train], target[train], rng)
         for row, part in enumerate((corner, kept)):
             errors[row, j] = np.sqrt(((fitted.predict(z[part]) - target[part]) ** 2).mean())
