@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from karenina._files import held, leftovers, make_folder, sweep
 from karenina._notebook import bar, in_notebook
 from karenina.data import DataSet, TableDataSet, load
+from karenina.data.biased import possible
 from karenina.data.pairs import Pairs
 from karenina.models import fast
 from karenina.models.objectives import Objective
@@ -356,8 +357,9 @@ def _enough_memory() -> Iterator[None]:
 
 
 def size_of(data: DataSet) -> float:
+    """How many images training can draw, or inf."""
     try:
-        return len(data)
+        return possible(data)
     except TypeError:  # continuous factors
         return float("inf")
 
