@@ -46,7 +46,8 @@ def with_side(data: DataSet, side: Any) -> DataSet:
         return TableDataSet(
             data.name, data.factor_names, data.table, shape, smaller.at, source=data.source, details=data.details
         )
-    return DataSet(data.name, data.factors, shape, smaller, source=data.source, stochastic=data.stochastic)
+    about = {"source": data.source, "stochastic": data.stochastic, "size": data._size}
+    return DataSet(data.name, data.factors, shape, smaller, **about)
 
 
 @dataclass
