@@ -56,4 +56,10 @@ def supervised(objective: Objective) -> Objective:
     own = inspect.signature(objective)
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=v) for name, v in ARGUMENTS.items()]
     with_labels.__signature__ = own.replace(parameters=[*own.parameters.values(), *more])  # type: ignore[attr-defined]
+    with_labels.without_labels = objective  # type: ignore[attr-defined]
     return with_labels
+
+
+def unsupervised(objective: Objective | None) -> Objective | None:
+    """The objective to which `supervised` added a term; one without labels is itself."""
+    return getattr(objective, "without_labels", objective)
