@@ -28,7 +28,7 @@ from karenina.training.checkpoint import BadFile, load_checkpoint, save_checkpoi
 from karenina.training.config import Config, make_config, number
 from karenina.training.feeds import Labels
 from karenina.training.learners import Learner, VAELearner, make_learner, network_of
-from karenina.training.loop import Progress, State, TrainingDiverged, check_precision, fit, to_tensor
+from karenina.training.loop import Progress, State, TrainingDiverged, check_precision, fit, seeded, to_tensor
 from karenina.training.methods import Method, find_for
 from karenina.training.run import (
     Run,
@@ -210,7 +210,7 @@ def train_config(
         if path is not None:
             write_about(path, config, "running")
     else:
-        with _enough_memory():
+        with _enough_memory(), seeded(config.seed, device):
             learner, state = _resume(data, config, method, device, path)
             if path is not None:  # not before the model has been built: what fails to start leaves nothing behind
                 write_about(path, config, "running")
