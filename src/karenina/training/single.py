@@ -86,11 +86,12 @@ def train(
         "auto" takes conv64, conv32 or mlp, by image size.
     latents, batch : int
     learning_rate : float or "auto"
-        "auto" is 1e-3 for mlp and linear and 1e-4, the papers' value, for the others, but for conv64, conv32 and fc
-        with init "he" 10 / steps, from 1e-4 to 1e-3, so that a short run gives a useful model.
+        "auto" is 1e-3 for mlp, mlp256 and linear and 1e-4, the papers' value, for the others, but for conv64,
+        conv64_released, conv32 and fc with init "he" and networks of your own 10 / steps, from 1e-4 to 1e-3, so that a
+        short run gives a useful model (infogan always has 1e-4 there).
     init : {"auto", "torch", "glorot", "he"}
-        Initial weights (see docs/methods.md). "auto" is torch for mlp and linear and he for the others; Locatello
-        et al. (2019) used glorot.
+        Initial weights (see docs/methods.md). "auto" is torch for mlp, mlp256 and linear and he for the others;
+        Locatello et al. (2019) used glorot.
     encoder, decoder : torch modules, or functions that make them, optional
         Networks of your own in place of `network` (docs/own_method.md). The encoder takes images (n, c, h, w) in [0, 1]
         and gives means and log-variances, (n, 2 * latents) or two tensors (n, latents); the decoder takes codes
