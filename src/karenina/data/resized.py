@@ -46,8 +46,9 @@ def with_side(data: DataSet, side: Any) -> DataSet:
         return TableDataSet(
             data.name, data.factor_names, data.table, shape, smaller.at, source=data.source, details=data.details
         )
-    about = {"source": data.source, "stochastic": data.stochastic, "size": data._size}
-    return DataSet(data.name, data.factors, shape, smaller, **about)
+    return DataSet(
+        data.name, data.factors, shape, smaller, source=data.source, stochastic=data.stochastic, size=data._size
+    )
 
 
 @dataclass
@@ -129,7 +130,7 @@ def shrink(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     [64]
     """
     block = images.shape[2] // side
-    kind = np.uint16 if block <= 16 else np.uint32  # 16 * 16 * 255 + 128 is the largest sum of 16 bits
+    kind: Any = np.uint16 if block <= 16 else np.uint32  # 16 * 16 * 255 + 128 is the largest sum of 16 bits
     sums = images[:, :, ::block].astype(kind)
     for i in range(1, block):
         sums += images[:, :, i::block]
