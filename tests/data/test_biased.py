@@ -6,7 +6,9 @@ import pytest
 import karenina
 from karenina.data import TableDataSet, load
 from karenina.data.biased import biased
+from karenina.data.teapots import in_gap
 from karenina.evaluation.data import data_of, inputs
+from karenina.training.single import size_of
 
 
 def table(rows, names=("a", "b")):
@@ -40,6 +42,29 @@ def test_a_box_and_a_table_have_the_same_distribution_as_a_grid():
     weights = np.exp(-((rows[:, 0] - rows[:, 1]) ** 2) / 9 / (2 * 0.2**2))
     counts = np.array([(drawn == row).all(1).mean() for row in rows])
     assert np.abs(counts - weights / weights.sum()).max() < 0.01
+
+
+def test_a_bias_keeps_the_gap_and_the_part_of_the_teapots():
+    rng = np.random.default_rng(0)
+    for gap, share in (("exclude", 0.0), ("only", 1.0)):
+        rows = load(f"teapots:gap={gap},correlate=red+green").factors.sample(3000, rng)
+        assert in_gap(rows).mean() == share
+        assert np.corrcoef(rows[:, 2], rows[:, 3])[0, 1] > 0.4
+    part = load("teapots:part=test,gap=exclude,only=azimuth=0..3")
+    rows = part.factors.sample(300, rng)
+    assert set(map(bytes, rows)) <= set(map(bytes, load("teapots:part=test,gap=exclude").factors.rows))
+    assert rows[:, 0].max() <= 3
+
+
+def test_a_bias_of_a_biased_box_keeps_both():
+    rows = biased(load("teapots:only=red=0..0.5"), only="green=0.5..1").factors.sample(300, np.random.default_rng(0))
+    assert rows[:, 2].max() <= 0.5 <= rows[:, 3].min()
+
+
+def test_only_images_that_can_be_drawn_are_counted():
+    assert (size_of(load("blobs")), size_of(load("blobs:only=x=0"))) == (3072, 384)
+    assert size_of(load("blobs:held_out=x=4..7+y=4..7")) == 3072 * 3 / 4
+    assert size_of(biased(table([[0, 0], [1, 0], [2, 0]]), held_out="a=2")) == 2
 
 
 def test_held_out_combinations_never_occur_and_others_stay_uniform():

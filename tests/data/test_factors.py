@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karenina.data import FactorBox, FactorGrid
+from karenina.data import FactorBox, FactorGrid, TableDataSet
 
 sizes = st.lists(st.integers(1, 7), min_size=1, max_size=5)
 
@@ -70,3 +70,10 @@ def test_bad_boxes_grids_and_names():
         FactorGrid(("a", "a"), (3, 5))
     with pytest.raises(ValueError, match="at least 1"):
         FactorGrid(("a",), (0,))
+
+
+def test_a_table_of_any_type_finds_its_own_rows():
+    images = np.arange(3, dtype=np.uint8)[:, None, None, None]
+    for table in (np.array([[0.1], [-0.0], [2.7]], np.float32), np.array([[3], [0], [2]], np.int8)):
+        data = TableDataSet("t", ("a",), table, (1, 1, 1), lambda index: images[index], source="test")
+        assert data.images(data.table).ravel().tolist() == [0, 1, 2]

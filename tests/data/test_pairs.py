@@ -5,7 +5,9 @@ import pytest
 from PIL import Image
 
 from karenina.data import TableDataSet, load
+from karenina.data.biased import biased
 from karenina.data.pairs import Pairs
+from karenina.data.teapots import in_gap
 
 
 @pytest.mark.parametrize("k", [1, 3, "random"])
@@ -36,6 +38,54 @@ def test_correlated_factors_stay_correlated_in_the_second_image():
     again = data.factors.rows(second)
     assert changed.sum(1).tolist() == [1] * 3000
     assert np.abs(again[:, 1] - again[:, 2]).max() <= 2
+
+
+@pytest.mark.parametrize("k", [1, "random"])
+def test_no_pair_enters_a_gap(k):
+    rng = np.random.default_rng(0)
+    for name, inside in (("gap=exclude", False), ("gap=only", True), ("gap=exclude,correlate=red+blue", False)):
+        first, second, changed = Pairs(load(f"teapots:{name}"), k)._rows(3000, rng)
+        assert (in_gap(first) == inside).all()
+        assert (in_gap(second) == inside).all()
+        assert ((first == second) | changed).all()
+    # Given the others, elevation is uniform where the gap lets it be: up to pi / 4 for a red teapot.
+    first, second, changed = Pairs(load("teapots:gap=exclude"), 1)._rows(20_000, rng)
+    moved = changed[:, 1]
+    red = (first[:, 2] > first[:, 3] + 0.15) & (first[:, 2] > first[:, 4] + 0.15)
+    assert second[moved & red, 1].mean() == pytest.approx(np.pi / 8, abs=0.03)
+    assert second[moved & ~red, 1].mean() == pytest.approx(np.pi / 4, abs=0.03)
+
+
+@pytest.mark.parametrize("name", ["teapots:part=test", "teapots:part=test,only=red=0..0.5"])
+def test_a_list_of_continuous_rows_has_no_pairs(name):
+    with pytest.raises(ValueError, match="part=test has 20,000 teapots, no two of which agree in a factor"):
+        Pairs(load(name))
+
+
+def square(side):
+    rows = np.stack(np.meshgrid(np.arange(side), np.arange(side), indexing="ij"), -1).reshape(-1, 2)
+    images = np.arange(len(rows), dtype=np.uint8)[:, None, None, None]
+    return TableDataSet("t", ("x", "y"), rows, (1, 1, 1), lambda index: images[index], source="test")
+
+
+def test_pairs_of_a_biased_table_follow_the_bias():
+    data = square(6)
+    rows, rng = data.table, np.random.default_rng(0)
+    first, second, changed = Pairs(biased(data, held_out="x=3..5+y=3..5"), 1).index(5000, rng)
+    assert not (rows[second] >= 3).all(1).any()
+    assert ((rows[first] == rows[second]) | changed).all()
+    first, second, changed = Pairs(biased(data, correlate="x+y", sigma=0.2), 1).index(40_000, rng)
+    weights = np.exp(-(((np.arange(6) - 2) / 5) ** 2) / (2 * 0.2**2))  # of x beside y = 2
+    x = rows[second[changed[:, 0] & (rows[first][:, 1] == 2)], 0]
+    assert np.abs(np.bincount(x, minlength=6) / len(x) - weights / weights.sum()).max() < 0.02
+
+
+def test_own_pairs_of_a_biased_table_have_both_images_in_it():
+    data = square(3)
+    data.pairs = np.array([(0, 1), (0, 8), (8, 7)])
+    assert Pairs(biased(data, held_out="x=2+y=2")).data.pairs.tolist() == [[0, 1]]
+    with pytest.raises(ValueError, match="has no pair of images that correlate, only and held_out leave"):
+        Pairs(biased(data, only="x=1"))
 
 
 def test_continuous_factors():
@@ -69,6 +119,9 @@ def test_frames_and_a_csv(tmp_path):
     path = folder(tmp_path / "films", ["a/1.png", "a/2.png", "a/3.png", "b/1.png", "b/2.png"])
     frames = load(f"{path}:frames=true,recursive=true")
     assert frames.pairs.tolist() == [[0, 1], [1, 2], [3, 4]]
+    numbered = folder(tmp_path / "numbered", [f"frame{i}.png" for i in range(1, 13)])
+    data = load(f"{numbered}:frames=true")
+    assert data.at(data.pairs.ravel())[:, 0, 0, 0].reshape(-1, 2).tolist() == [[i, i + 1] for i in range(11)]
     csv = tmp_path / "pairs.csv"
     csv.write_text("first,second\na/1.png,b/2.png\na/2.png, a/3.png\n")
     data = load(path, recursive=True, pairs_csv=csv)

@@ -77,3 +77,8 @@ def test_shrink_rounds_to_the_nearest():
     images = rng.integers(0, 256, (5, 3, 12, 12), dtype=np.uint8)
     means = images.reshape(5, 3, 4, 3, 4, 3).mean((3, 5))
     np.testing.assert_array_equal(shrink(images, 4), np.floor(means + 0.5))
+
+
+def test_smaller_images_are_as_many():
+    assert len(karenina.load("teapots:side=32")) == len(karenina.load("teapots")) == 200_000
+    assert len(karenina.load("teapots:side=32,part=test")) == 20_000

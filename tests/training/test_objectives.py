@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from karenina.models import objectives
+from karenina.models import objectives, supervised
 from karenina.models.discriminator import Discriminator, permute_dims
 from karenina.models.networks import build
 from karenina.models.objectives import Batch, decompose, kl_per_latent, log_weights
 from karenina.training import METHODS
+from karenina.training.loop import at_precision, check_precision
 
 
 def make_batch(n: int = 12, latents: int = 4, step: int = 0) -> Batch:
@@ -122,6 +123,22 @@ def test_dip_penalties_by_hand() -> None:
         on = ((np.diag(covariance) - 1) ** 2).sum()
         assert float(objective(batch, lambda_od=2)["moments"]) == pytest.approx(2 * off + 2 * factor * on)
         assert float(objective(batch, lambda_od=2, lambda_d=3)["moments"]) == pytest.approx(2 * off + 3 * on)
+
+
+def test_penalties_stay_float32_where_layers_are_bf16() -> None:
+    try:
+        check_precision("bf16", torch.device("cpu"))
+    except ValueError as error:
+        pytest.skip(str(error))
+    generator = torch.Generator().manual_seed(0)
+    codes, factors = torch.randn(64, 4, generator=generator), torch.rand(64, 3, generator=generator)
+    exact = objectives._covariance(codes), supervised.covariance(codes, factors)
+    discriminator = Discriminator(4, layers=2, units=8)
+    with at_precision("bf16", torch.device("cpu")):
+        found = objectives._covariance(codes), supervised.covariance(codes, factors)
+        told = discriminator.total_correlation(codes), discriminator.loss(codes, codes)
+    assert all(torch.equal(a, b) for a, b in zip(exact, found))
+    assert {value.dtype for value in told} == {torch.float32}
 
 
 def test_permute_dims_shuffles_each_dimension_on_its_own() -> None:

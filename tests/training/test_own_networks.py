@@ -63,8 +63,32 @@ def test_modules_are_copied_and_begin_with_their_weights():
     assert fresh.module.decoder.module[0].bias.abs().max() < 1e-6
 
 
-def test_resumed_after_a_stop_with_the_same_bytes(tmp_path, monkeypatch):
-    given = {"encoder": Encoder, "decoder": decoder, "steps": 20, "checkpoint_seconds": 0}
+class Forgetful(Encoder):
+    def forward(self, x):
+        mean, logvar = super().forward(x)
+        return nn.functional.dropout(mean, 0.3, self.training), logvar
+
+
+def test_dropout_depends_on_the_seed_alone():
+    given = {"encoder": Forgetful, "decoder": decoder, "steps": 10}
+    one, other = karenina.train("blobs", "vae", **given), karenina.train("blobs", "vae", **given)
+    assert torch.equal(weights(one), weights(other))
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    assert torch.equal(weights(one), weights(karenina.train("blobs", "vae", **given)))
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_an_adversary_beside_own_networks():
+    run = karenina.train("blobs", "factor_vae", encoder=Encoder, decoder=decoder, steps=3, discriminator_units=8)
+    assert run.config.init == "own"
+    assert "discriminator" in run.history
+
+
+@pytest.mark.parametrize("encoder", [Encoder, Forgetful])
+def test_resumed_after_a_stop_with_the_same_bytes(tmp_path, monkeypatch, encoder):
+    given = {"encoder": encoder, "decoder": decoder, "steps": 20, "checkpoint_seconds": 0}
     whole = karenina.train("blobs", "vae", out=tmp_path / "a", **given)
 
     def stop(at):

@@ -9,9 +9,10 @@ from typer.testing import CliRunner
 
 from karenina.cli import app
 from karenina.data import load
-from karenina.models import pairs, supervised
-from karenina.training import METHODS, defaults, open, train, train_many
+from karenina.models import objectives, pairs, supervised
+from karenina.training import METHODS, Method, defaults, open, train, train_many
 from karenina.training.feeds import Labels, labelled_images, scaled
+from karenina.training.methods import DISCRIMINATOR
 
 SMALL = {"latents": 4, "steps": 6, "batch": 8, "network": "mlp"}
 
@@ -177,6 +178,17 @@ def test_a_population_has_the_bytes_of_single_runs(method, given):
     many = train_many("blobs", method, {}, seeds=2, **SMALL, **given)
     for run in many:
         assert same(run, train("blobs", method, seed=run.config.seed, **SMALL, **given))
+
+
+def test_an_adversary_beside_a_method_of_pairs():
+    ada = METHODS["ada_gvae"]
+    told = {"share": ada.share, "parameters": ada.parameters, "choices": ada.choices}
+    method = Method(objectives.factor_vae, beside=(DISCRIMINATOR,), **told)
+    small = {"steps": 4, "latents": 3, "batch": 16, "discriminator_units": 8, "discriminator_layers": 2}
+    many = train_many("blobs", method, {"gamma": [1.0, 10.0]}, seeds=1, population=2, **small)
+    for run in many:
+        one = train("blobs", method, gamma=run.config.parameters["gamma"], **small)
+        np.testing.assert_allclose(run.history, one.history, rtol=1e-3, atol=1e-4)
 
 
 def test_pairs_and_others_in_one_call():

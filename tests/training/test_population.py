@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 import karenina
+from karenina.models import networks, objectives
 from karenina.models.stacked import Stack, bernoulli
 from karenina.training import Beside, Method, TrainingDiverged, loop, train
+from karenina.training.checkpoint import read_tensors
 from karenina.training.config import make_config
 from karenina.training.feeds import Batches, Noise
 from karenina.training.loop import check_precision
@@ -130,6 +132,44 @@ def test_objectives_that_cannot_be_stacked_are_computed_by_parts(objective):
     assert len(runs) == 4
     for run in runs:
         same(run, alone(run, method=objective))
+
+
+def powers(power, start):
+    def objective(batch, *, beta: float = start):
+        return {"reconstruction": batch.reconstruction, "kl": beta * batch.kl.sum() ** power}
+
+    return objective
+
+
+@pytest.mark.parametrize("labels", [{}, {"supervised": 20, "latents": 4}])
+def test_objectives_of_one_name_stay_apart(labels, tmp_path):
+    two = [powers(1.0, 1.0), powers(2.0, 3.0)]
+    runs = train_many("blobs", grid={"method": two}, seeds=1, population=2, **{**SHORT, **labels})
+    for run, objective in zip(runs, two):
+        same(run, train("blobs", objective, seed=0, **{**SHORT, **labels}))
+    alike = [powers(1.0, 1.0), powers(2.0, 1.0)]
+    with pytest.raises(ValueError, match="two different methods are called .*objective, with equal parameters"):
+        train_many("blobs", grid={"method": alike}, seeds=2, out=tmp_path / "new", **{**SHORT, **labels})
+    assert not (tmp_path / "new").exists()
+
+
+def with_tanh(name, shape, latents, *, init="torch"):
+    network = networks.build(name, shape, latents, init=init)
+    network.head[1] = nn.Tanh()
+    return network
+
+
+def with_dropout(name, shape, latents, *, init="torch"):
+    network = networks.build(name, shape, latents, init=init)
+    network.head[1] = nn.Dropout(0.3)
+    return network
+
+
+def test_networks_that_another_function_builds_have_a_stack_of_their_own():
+    methods = ["vae", Method(objectives.beta_vae, network=with_tanh), Method(branching, network=with_dropout)]
+    runs = train_many("blobs", grid={"method": methods}, seeds=2, population=4, **SHORT)
+    for run, method in zip(runs, np.repeat(methods, 2)):
+        same(run, train("blobs", method, seed=run.config.seed, **SHORT))
 
 
 def test_an_adversary_of_ones_own_is_stacked():
@@ -264,6 +304,18 @@ def test_damaged_checkpoints_cost_time_only(tmp_path):
         same(run, alone(run))
 
 
+def test_a_damaged_checkpoint_does_not_push_out_the_one_before(tmp_path):
+    arguments = {"grid": {"beta": [1.0, 4.0]}, "seeds": 1, "out": tmp_path, **SHORT}
+    with pytest.raises(Stop):
+        train_many("blobs", progress=stop_at(12), checkpoint_seconds=0, **arguments)
+    (file,) = tmp_path.glob("population-*.safetensors")
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match="of no use"), pytest.raises(Stop):
+        train_many("blobs", progress=stop_at(15), checkpoint_seconds=1e9, **arguments)  # one more checkpoint
+    steps = [read_tensors(one)[1]["step"] for one in (file, file.with_suffix(".older"))]
+    assert steps == [15, 11]
+
+
 def test_population_of_one_is_train_to_the_byte(tmp_path):
     runs = train_many("blobs", grid={"beta": [1.0, 4.0]}, seeds=1, population=1, out=tmp_path, **SHORT)
     for run in runs:
@@ -383,7 +435,16 @@ class Doubled(nn.Linear):
         return 2 * super().forward(x)
 
 
-@pytest.mark.parametrize("last", [[], [nn.ReLU()], [Doubled(4, 4)], [nn.Linear(4, 3, bias=False), nn.Tanh()]])
+@pytest.mark.parametrize(
+    "last",
+    [
+        [],
+        [nn.ReLU()],
+        [Doubled(4, 4)],
+        [nn.Linear(4, 3, bias=False), nn.Tanh()],
+        [nn.Tanh(), nn.Tanh(), nn.Linear(4, 2)],
+    ],
+)
 def test_layers_in_a_row_have_the_gradients_of_torch(last):
     torch.manual_seed(0)
     modules = [
@@ -408,6 +469,32 @@ def test_layers_in_a_row_have_the_gradients_of_torch(last):
     for name, value in stack.parameters.items():
         each = [dict(module.named_parameters())[name].grad for module in modules]
         torch.testing.assert_close(value.grad, torch.stack(each))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: nn.Conv2d(2, 4, 3, padding=1),
+        lambda: nn.Conv2d(2, 4, 3, padding=1, padding_mode="reflect"),
+        lambda: nn.Conv2d(2, 4, 3, dilation=2),
+        lambda: nn.Conv2d(2, 4, 3, groups=2),
+        lambda: nn.Conv2d(2, 4, 3, bias=False),
+        lambda: nn.ConvTranspose2d(2, 4, 3, stride=2),
+        lambda: nn.ConvTranspose2d(2, 4, 3, stride=2, output_padding=1),
+        lambda: nn.ConvTranspose2d(2, 4, 3, bias=False, groups=2),
+    ],
+)
+def test_convolutions_have_the_options_of_torch(layer):
+    torch.manual_seed(0)
+    modules = [layer() for _ in range(3)]
+    stack, x = Stack(modules), torch.randn(3, 5, 2, 8, 8)
+    y, expected = stack(stack.template, x), torch.stack([module(one) for module, one in zip(modules, x)])
+    torch.testing.assert_close(y, expected)
+    y.square().sum().backward()
+    expected.square().sum().backward()
+    for name, value in stack.parameters.items():
+        each = [dict(module.named_parameters())[name].grad for module in modules]
+        torch.testing.assert_close(value.grad, torch.stack(each), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ def test_a_run_of_qlae_is_used_like_any_other(tmp_path, monkeypatch):
     assert found.label_free["kl"] == pytest.approx(found.kl.sum())
     assert 0 <= float(mig(codes, factors)) <= 1
     shown = run.traverse(images)
-    assert shown.values.min() == -0.5
+    assert shown.values.max() == -shown.values.min() == pytest.approx(np.abs(values).max())
+    assert np.abs(values).max() > 0.5
     other = train("blobs", "qlae", seed=1, **{**SMALL, "steps": 30}, trace=True)
     for by in ("udr", "udr_spearman", "elbo", "active_units", "support", "dynamics"):
         ranking = karenina.rank([run, other], by=by, rows=200)
@@ -129,6 +130,12 @@ def test_the_distance_of_supports_by_loops():
         codes = torch.randn(7, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         assert float(support_distance(codes)) == pytest.approx(hausdorff(codes))
         assert float(support_distance(codes, 20)) <= hausdorff(codes) + 1e-12
+
+
+def test_a_few_combinations_have_half_the_distance_of_all():
+    codes = torch.randn(20, 64, 10, generator=torch.Generator().manual_seed(0))
+    shares = [float(support_distance(one, 128) / support_distance(one)) for one in codes]
+    assert np.mean(shares) == pytest.approx(0.49, abs=0.02)
 
 
 def test_a_product_of_supports_has_distance_0_however_dense():

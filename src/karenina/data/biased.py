@@ -57,16 +57,29 @@ class Bias:
             weights = weights * ~_all_hold(self.held_out, rows)
         return weights
 
-    def draw(self, n: int, rng: np.random.Generator, propose: Callable[[NDArray[np.int64]], NDArray[Any]]) -> Any:
-        """n rows. propose: for the numbers of some, uniform rows; each is taken with its weight or drawn anew."""
-        rows = propose(np.arange(n))
-        left = np.flatnonzero(rng.random(n) >= self.weights(rows))
-        for _ in range(_MOST_ROUNDS):
-            if not len(left):
-                return rows
-            rows[left] = propose(left)
-            left = left[rng.random(len(left)) >= self.weights(rows[left])]
-        raise ValueError("hardly any combination of the factors is left by correlate, only and held_out")
+
+def draw(
+    n: int,
+    rng: np.random.Generator,
+    propose: Callable[[NDArray[np.int64]], NDArray[Any]],
+    weights: Callable[[NDArray[Any]], NDArray[Any]],
+    otherwise: NDArray[Any] | None = None,
+) -> Any:
+    """n rows. propose: for the numbers of some, uniform rows; each is taken with its weight or drawn anew.
+
+    otherwise: n rows that stand in for those of which hardly any proposal would ever be taken.
+    """
+    rows = propose(np.arange(n))
+    left = np.flatnonzero(rng.random(n) >= weights(rows))
+    for _ in range(_MOST_ROUNDS):
+        if not len(left):
+            return rows
+        rows[left] = propose(left)
+        left = left[rng.random(len(left)) >= weights(rows[left])]
+    if otherwise is not None:
+        rows[left] = otherwise[left]
+        return rows
+    raise ValueError("hardly any combination of the factors is left by correlate, only and held_out")
 
 
 def _all_hold(conditions: tuple[Condition, ...], rows: NDArray[Any]) -> NDArray[np.bool_]:
@@ -83,25 +96,35 @@ class BiasedGrid(FactorGrid):
     @cached_property
     def _sums(self) -> Floats:
         """Of the weights of all rows: 8 MB for the largest of the papers' sets, and far faster than to propose rows."""
-        return np.cumsum(self.bias.weights(self.rows(np.arange(len(self)))))
+        return np.cumsum(self.weights(self.rows(np.arange(len(self)))))
+
+    def weights(self, rows: NDArray[Any]) -> Floats:
+        return self.bias.weights(rows)
 
     def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.int64]:
         if not fixed:
             found = np.searchsorted(self._sums, self._sums[-1] * rng.random(n), side="right")
             return np.stack(np.unravel_index(found, self.sizes), axis=1).astype(np.int64, copy=False)
         uniform = super().sample
-        return self.bias.draw(n, rng, lambda rows: uniform(len(rows), rng, _of(fixed, rows)))
+        return draw(n, rng, lambda rows: uniform(len(rows), rng, _of(fixed, rows)), self.weights)
 
 
 @dataclass(frozen=True)
 class BiasedBox(FactorBox):
-    """Continuous factors that are not drawn uniformly."""
+    """Continuous factors that are not drawn uniformly. base: those of the whole set, which may have a gap or be a part.
 
+    `weights` are relative to a uniform draw from the box, those of the base included.
+    """
+
+    base: FactorBox = field(kw_only=True)
     bias: Bias = field(kw_only=True)
 
+    def weights(self, rows: NDArray[Any]) -> Floats:
+        weights = self.bias.weights(rows)
+        return weights * self.base.weights(rows) if hasattr(self.base, "weights") else weights
+
     def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> Floats:
-        uniform = super().sample
-        return self.bias.draw(n, rng, lambda rows: uniform(len(rows), rng, _of(fixed, rows)))
+        return draw(n, rng, lambda rows: self.base.sample(len(rows), rng, _of(fixed, rows)), self.bias.weights)
 
 
 def _of(fixed: Fixed | None, rows: NDArray[np.int64]) -> Fixed | None:
@@ -115,11 +138,12 @@ class BiasedTable(TableDataSet):
     def __init__(self, data: TableDataSet, bias: Bias):
         about = (data.name, data.factor_names, data.table, data.image_shape, data._fetch)
         super().__init__(*about, source=data.source, details=data.details)
-        self.pairs = data.pairs
         self.bias = bias
-        self._chances = bias.weights(data.table)
+        self._chances: Floats = bias.weights(data.table)
         if not self._chances.any():
             raise ValueError(f"{data.name} has no image that correlate, only and held_out leave")
+        if data.pairs is not None:
+            self.pairs = data.pairs[(self._chances[data.pairs] > 0).all(axis=1)]
 
     def draw_index(
         self, n: int, rng: np.random.Generator, candidates: NDArray[np.int64] | None = None
@@ -182,7 +206,7 @@ def biased(
         if isinstance(data.factors, FactorGrid):
             factors = BiasedGrid(names, data.factors.sizes, bias=bias)
         else:
-            factors = BiasedBox(names, data.factors.low, data.factors.high, bias=bias)
+            factors = BiasedBox(names, data.factors.low, data.factors.high, base=data.factors, bias=bias)
         found = copy(data)
         found.factors = factors
         if isinstance(factors, BiasedGrid) and not factors._sums[-1] > 0:
@@ -190,6 +214,15 @@ def biased(
         factors.sample(1, np.random.default_rng(0))  # says so of a box
     found.whole = data
     return found
+
+
+def possible(data: DataSet) -> int:
+    """How many of its images can be drawn: all, or those that only and held_out leave."""
+    if isinstance(data, BiasedTable):
+        return int(np.count_nonzero(data._chances))
+    if isinstance(data.factors, BiasedGrid):
+        return int(np.count_nonzero(data.factors.weights(data.factors.rows(np.arange(len(data))))))
+    return len(data)
 
 
 def spelled(correlate: Any) -> Any:

@@ -356,7 +356,7 @@ class TableDataSet(DataSet):
             raise ValueError(f"{self.name} has no factors: use sample(n, rng) or at(index)")
         if self._rows_of is None:
             order: dict[bytes, list[int]] = {}
-            for i, row in enumerate(self.table + 0.0):  # adding 0 turns -0 to 0, which has other bytes
+            for i, row in enumerate(np.asarray(self.table, np.float64) + 0.0):  # -0, which has other bytes, becomes 0
                 order.setdefault(row.tobytes(), []).append(i)
             self._rows_of = {key: np.array(value) for key, value in order.items()}
         index = np.empty(len(rows), np.int64)

@@ -72,7 +72,7 @@ def folder(
     recursive : whether subfolders count
     strict : whether an image without factors, or factors without an image, is an error; otherwise it is left out
     pairs_csv : a table of two file names per row, for methods that learn from pairs
-    frames : whether neighbours in the order of their names are pairs, as the frames of a video
+    frames : whether neighbours in the order of their names (frame2 before frame10) are pairs, as in a video
     """
     _check_flags(grey=grey, recursive=recursive, strict=strict, frames=frames)
     if pairs_csv is not None and frames:

@@ -1,20 +1,25 @@
 """Pairs of images that share most of their factors, from any data set, or from the user's own pairs.
 
 Locatello et al. (2020), "Weakly-supervised disentanglement without compromises": the first image is drawn at
-random; in the second, k of its factors are drawn again and the others stay.
+random; in the second, k of its factors are drawn again and the others stay. What a data set never draws (a gap, a
+bias) is in no pair either.
 """
 
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.data.dataset import DataSet, TableDataSet
+from karenina.data.biased import BiasedTable, draw
+from karenina.data.dataset import DataSet, FactorBox, FactorGrid, TableDataSet
 
 Index = NDArray[np.int64]
 Changed = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 
 class Pairs:
@@ -40,8 +45,11 @@ class Pairs:
     def __init__(self, data: DataSet, k: int | str = 1):
         self.data, self.k = data, k
         self._groups: dict[tuple[bool, ...], tuple[Index, Index, Index, Index]] = {}
+        self._sums: dict[tuple[bool, ...], Floats] = {}  # of the chances of a biased table's images, in that order
         factors = len(data.factor_names)
         if data.pairs is not None:
+            if not len(data.pairs):
+                raise ValueError(f"{data.name} has no pair of images that correlate, only and held_out leave")
             return
         if not data.labelled:
             raise ValueError(
@@ -52,6 +60,8 @@ class Pairs:
             raise ValueError(
                 f"pairs of {data.name} differ in 1 to {factors - 1} of its {factors} factors, not in k={k}"
             )
+        if not isinstance(data, TableDataSet):
+            self._rows(1, np.random.default_rng(0))  # a list of continuous rows says that it has none
 
     @property
     def numbered(self) -> bool:
@@ -92,12 +102,12 @@ class Pairs:
         factors = self.data.factors
         rows = factors.sample(n, rng)
         changed = self._changed(n, rng)
-        bias = getattr(factors, "bias", None)
-        whole = self.data.whole.factors
-        if bias is None:
-            return rows, np.where(changed, whole.sample(n, rng), rows), changed
+        weights = getattr(factors, "weights", None)
+        if weights is None:
+            return rows, np.where(changed, factors.sample(n, rng), rows), changed
+        uniform: Any = FactorGrid.sample if isinstance(factors, FactorGrid) else FactorBox.sample
         # Given the factors that stay, the others are drawn as likely as they are beside them.
-        again = bias.draw(n, rng, lambda of: np.where(changed[of], whole.sample(len(of), rng), rows[of]))
+        again = draw(n, rng, lambda of: np.where(changed[of], uniform(factors, len(of), rng), rows[of]), weights, rows)
         return rows, again, changed
 
     def _partners(self, data: TableDataSet, first: Index, changed: Changed, rng: np.random.Generator) -> Index:
@@ -106,10 +116,15 @@ class Pairs:
             key = tuple(bool(drawn) for drawn in subset)
             if key not in self._groups:
                 self._groups[key] = _grouped(data.table[:, ~subset])
+                if isinstance(data, BiasedTable):
+                    self._sums[key] = np.cumsum(data._chances[self._groups[key][0]])
             order, group, start, size = self._groups[key]
             rows = np.flatnonzero((changed == subset).all(axis=1))
             own = group[first[rows]]
-            second[rows] = order[start[own] + (rng.random(len(rows)) * size[own]).astype(np.int64)]
+            if key in self._sums:
+                second[rows] = order[_likely(self._sums[key], start[own], size[own], rng)]
+            else:
+                second[rows] = order[start[own] + (rng.random(len(rows)) * size[own]).astype(np.int64)]
         return second
 
 
@@ -118,6 +133,13 @@ def _grouped(shared: NDArray[Any]) -> tuple[Index, Index, Index, Index]:
     _, group, size = np.unique(shared, axis=0, return_inverse=True, return_counts=True)
     group = group.reshape(-1)
     return np.argsort(group, kind="stable"), group, np.cumsum(size) - size, size
+
+
+def _likely(sums: Floats, start: Index, size: Index, rng: np.random.Generator) -> Index:
+    """A place in each of n ranges (first place, number of places), by chances of which these are the running sums."""
+    before, end = np.where(start > 0, sums[start - 1], 0.0), sums[start + size - 1]
+    drawn = before + rng.random(len(start)) * (end - before)
+    return np.searchsorted(sums, np.minimum(drawn, np.nextafter(end, 0.0)), side="right")
 
 
 def read_pairs(path: Path, names: Sequence[str]) -> Index:
@@ -145,9 +167,19 @@ def read_pairs(path: Path, names: Sequence[str]) -> Index:
 
 
 def frame_pairs(names: Sequence[str]) -> Index:
-    """Neighbours (m, 2) in a list of sorted file names that are in the same folder."""
+    """Neighbours (m, 2) among file names that are in the same folder, by name and by the numbers in it: 2 before 10.
+
+    >>> frame_pairs(["1.png", "10.png", "2.png"]).tolist()
+    [[0, 2], [2, 1]]
+    """
     folders = [name.rpartition("/")[0] for name in names]
-    pairs = [(i, i + 1) for i in range(len(names) - 1) if folders[i] == folders[i + 1]]
+    order = sorted(range(len(names)), key=lambda i: (folders[i], _by_number(names[i]), names[i]))
+    pairs = [(a, b) for a, b in pairwise(order) if folders[a] == folders[b]]
     if not pairs:
         raise ValueError("frames=true needs two or more images in a folder")
     return np.array(pairs, np.int64)
+
+
+def _by_number(name: str) -> list[str | int]:
+    """Text and numbers by turns, by which names are sorted."""
+    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", name))]

@@ -46,7 +46,9 @@ def with_side(data: DataSet, side: Any) -> DataSet:
         return TableDataSet(
             data.name, data.factor_names, data.table, shape, smaller.at, source=data.source, details=data.details
         )
-    return DataSet(data.name, data.factors, shape, smaller, source=data.source, stochastic=data.stochastic)
+    return DataSet(
+        data.name, data.factors, shape, smaller, source=data.source, stochastic=data.stochastic, size=data._size
+    )
 
 
 @dataclass

@@ -57,12 +57,16 @@ class GapBox(FactorBox):
     gap: str = "exclude"
     reading: str = "script"
 
+    def weights(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether rows of the box can be drawn."""
+        return in_gap(rows, self.reading) == (self.gap == "only")
+
     def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.float64]:
         rows = super().sample(n, rng, fixed)
         every = {name: np.broadcast_to(np.asarray(value), n) for name, value in (fixed or {}).items()}
         wrong = np.arange(n)
         for _ in range(_DRAWS):
-            wrong = wrong[in_gap(rows[wrong], self.reading) != (self.gap == "only")]
+            wrong = wrong[~self.weights(rows[wrong])]
             if len(wrong) == 0:
                 return rows
             rows[wrong] = super().sample(len(wrong), rng, {name: value[wrong] for name, value in every.items()})
@@ -90,6 +94,12 @@ class FixedRows(FactorBox):
         begin = sum(count for name, count in PARTS.items() if list(PARTS).index(name) < list(PARTS).index(self.part))
         mine = drawn[begin : begin + PARTS[self.part]]
         return mine if self.gap is None else mine[in_gap(mine, self.reading) == (self.gap == "only")]
+
+    def weights(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        raise ValueError(
+            f"part={self.part} has {len(self.rows):,} teapots, no two of which agree in a factor, "
+            "so there are no pairs of them: leave out part"
+        )
 
     def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.float64]:
         if fixed:

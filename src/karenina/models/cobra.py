@@ -38,7 +38,7 @@ class RewardPredictors(nn.Module):
     """k predictors of the reward of a set of slots: codes (k, n, slots, latents) -> (k, n), whatever the slots' order.
 
     The reward is about pairs (which two are alike, and how far apart), so a network looks at every pair of different
-    slots both ways round, its outputs are summed, and a second network reads the sum.
+    slots both ways round, its outputs are averaged, and a second network reads the mean.
     """
 
     def __init__(self, seeds: list[int], latents: int, units: int = 64):

@@ -20,7 +20,7 @@ class Discriminator(nn.Module):
         self.layers = nn.Sequential(*stack, nn.Linear(units, 2))
 
     def forward(self, z: Tensor) -> Tensor:
-        return self.layers(z)
+        return self.layers(z).to(z.dtype)  # whatever the layers computed in
 
     def total_correlation(self, z: Tensor) -> Tensor:
         """E[log D(z) - log(1 - D(z))], the density-ratio estimate of TC(z). Kim & Mnih (2018), equation 3."""

@@ -120,7 +120,7 @@ def object_losses(
 
 
 class _Block(nn.Sequential):
-    """3x3 convolution, instance normalisation, ReLU."""
+    """3x3 convolution, normalisation of groups of four channels, ReLU."""
 
     def __init__(self, inputs: int, outputs: int):
         super().__init__(

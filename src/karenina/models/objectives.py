@@ -13,6 +13,7 @@ True
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,7 +166,10 @@ def log_weights(n: int, size: float, estimator: str) -> Tensor:
 
 
 def dip_vae_i(batch: Batch, *, lambda_od: float = 10.0, lambda_d: float | None = None) -> Terms:
-    """Kumar et al. (2018), equation 6: the covariance of the means should be the identity. `lambda_d`: 10 lambda_od."""
+    """Kumar et al. (2018), equation 6: the covariance of the means should be the identity.
+
+    `lambda_d`: by default 10 lambda_od.
+    """
     penalty = _moments(_covariance(batch.mean), lambda_od, 10 * lambda_od if lambda_d is None else lambda_d)
     return {"reconstruction": batch.reconstruction, "kl": batch.kl.sum(), "moments": penalty}
 
@@ -173,7 +177,7 @@ def dip_vae_i(batch: Batch, *, lambda_od: float = 10.0, lambda_d: float | None =
 def dip_vae_ii(batch: Batch, *, lambda_od: float = 10.0, lambda_d: float | None = None) -> Terms:
     """Kumar et al. (2018), equation 7: the same for the covariance of z, E[diag(e^logvar)] + Cov[mean].
 
-    `lambda_d`: lambda_od.
+    `lambda_d`: by default lambda_od.
     """
     covariance = _covariance(batch.mean) + batch.logvar.exp().mean(0).diag()
     penalty = _moments(covariance, lambda_od, lambda_od if lambda_d is None else lambda_d)
@@ -182,7 +186,14 @@ def dip_vae_ii(batch: Batch, *, lambda_od: float = 10.0, lambda_d: float | None 
 
 def _covariance(mean: Tensor) -> Tensor:
     centred = mean - mean.mean(0)
-    return centred.T @ centred / len(mean)
+    with whole_floats(mean):
+        return centred.T @ centred / len(mean)
+
+
+def whole_floats(x: Tensor) -> AbstractContextManager[Any]:
+    """Products of matrices in the type of their factors, also where layers are computed in bf16."""
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def _moments(covariance: Tensor, lambda_od: float, lambda_d: float) -> Tensor:

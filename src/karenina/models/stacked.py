@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from karenina.models.fast import UpConv
+
 
 class StackedLinear(nn.Module):
     """k fully connected layers in one product: (k, n, inputs) -> (k, n, outputs).
@@ -84,9 +86,10 @@ class Stack:
     def __call__(self, module: nn.Module, x: Tensor) -> Tensor:
         """`module`, which is the template or a part of it, applied to x (k, ...): network i to x[i]."""
         if isinstance(module, nn.Sequential):
-            for dense, layers in groupby(module, _is_dense):
-                if dense and not torch.is_autocast_enabled(x.device.type):
-                    x = self._dense(list(layers), x)
+            for dense, run in groupby(module, _is_dense):
+                layers = list(run)
+                if dense and _alternate(layers) and not torch.is_autocast_enabled(x.device.type):
+                    x = self._dense(layers, x)
                 else:
                     for layer in layers:
                         x = self(layer, x)
@@ -95,7 +98,7 @@ class Stack:
             return torch.baddbmm(self._of(module, "bias").unsqueeze(1), x, self._of(module, "weight").transpose(1, 2))
         if isinstance(module, nn.ReLU | nn.LeakyReLU | nn.Tanh):
             return module(x)
-        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+        if _is_plain(module):
             return self._convolution(module, x)
         parameters = self.within(module)
         if not parameters:  # a change of shape: one batch of k * n rows
@@ -112,7 +115,7 @@ class Stack:
         name = self.names[id(module)]
         return self.parameters[f"{name}.{key}" if name else key]
 
-    def _convolution(self, module: nn.Conv2d | nn.ConvTranspose2d, x: Tensor) -> Tensor:
+    def _convolution(self, module: Any, x: Tensor) -> Tensor:
         """As one convolution in k groups of channels."""
         weight, bias = (self._of(module, key).flatten(0, 1) for key in ("weight", "bias"))
         apply: Any = nn.functional.conv_transpose2d if isinstance(module, nn.ConvTranspose2d) else nn.functional.conv2d
@@ -139,6 +142,20 @@ class Stack:
 def _is_dense(layer: nn.Module) -> bool:
     """Whether `_Dense` computes it: these layers themselves, not what is derived from them."""
     return type(layer) in (nn.ReLU, nn.Tanh) or (type(layer) is nn.Linear and layer.bias is not None)
+
+
+def _alternate(layers: Sequence[nn.Module]) -> bool:
+    """Whether no two activations follow one another: the derivative of the first needs what the second overwrites."""
+    return all(type(one) is nn.Linear or type(next_one) is nn.Linear for one, next_one in pairwise(layers))
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    """Whether it is a convolution with a bias and no options but stride and padding; others are left to vmap."""
+    if type(layer) not in (nn.Conv2d, nn.ConvTranspose2d, UpConv):
+        return False
+    options: Any = layer
+    plain = options.dilation == (1, 1) and options.groups == 1 and options.padding_mode == "zeros"
+    return plain and options.output_padding == (0, 0) and options.bias is not None
 
 
 class _Dense(torch.autograd.Function):

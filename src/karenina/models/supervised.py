@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from karenina.models.objectives import Batch, Objective, Terms
+from karenina.models.objectives import Batch, Objective, Terms, whole_floats
 
 
 def cross_entropy(codes: Tensor, factors: Tensor) -> Tensor:
@@ -25,7 +25,8 @@ def squared_error(codes: Tensor, factors: Tensor) -> Tensor:
 def covariance(codes: Tensor, factors: Tensor) -> Tensor:
     """Squares of the covariances of every code with every factor but its own: code j may tell of factor j alone."""
     centred = codes - codes.mean(0), factors - factors.mean(0)
-    found = centred[0].T @ centred[1] / len(codes)
+    with whole_floats(codes):
+        found = centred[0].T @ centred[1] / len(codes)
     own = torch.eye(*found.shape, dtype=torch.bool, device=found.device)
     return found.masked_fill(own, 0.0).square().sum()
 
@@ -56,4 +57,10 @@ def supervised(objective: Objective) -> Objective:
     own = inspect.signature(objective)
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=v) for name, v in ARGUMENTS.items()]
     with_labels.__signature__ = own.replace(parameters=[*own.parameters.values(), *more])  # type: ignore[attr-defined]
+    with_labels.without_labels = objective  # type: ignore[attr-defined]
     return with_labels
+
+
+def unsupervised(objective: Objective | None) -> Objective | None:
+    """The objective to which `supervised` added a term; one without labels is itself."""
+    return getattr(objective, "without_labels", objective)

@@ -84,7 +84,7 @@ def load_weights(module: nn.Module, tensors: dict[str, Tensor], path: Path) -> N
 
 def save_checkpoint(path: Path, config: Config, learner: Learner, state: State, older: Path | None = None) -> None:
     """Write the state of the run; the file that was at `path` is kept at `older`."""
-    tensors = {"noise": state.noise.get_state()}
+    tensors = {"noise": state.noise.get_state(), "torch": torch.get_rng_state()}
     for name, module in learner.modules.items():
         tensors |= {f"module/{name}/{key}": value for key, value in module.state_dict().items()}
     for name, optimiser in learner.optimisers.items():
@@ -133,6 +133,8 @@ def load_checkpoint(path: Path, config: Config, learner: Learner, state: State) 
                 raise BadFile(f"{path} has a history with other columns than its losses")
         state.sums = tensors["sums"].to(state.noise.device) if "sums" in tensors else None
         state.trace = list(tensors["trace"].numpy()) if "trace" in tensors else []
+        if "torch" in tensors:  # checkpoints from before this was kept have none
+            torch.set_rng_state(tensors["torch"])
     except BadFile:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError) as error:

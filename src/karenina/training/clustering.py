@@ -42,7 +42,7 @@ def fit(
     """Train `network` for `steps` steps and write it to `path`; then the history of its terms, and its trace.
 
     update: a step's number -> named terms, the first being the loss to descend. trace: called at the steps of
-    `trace_steps`. A learning rate falls to a tenth over the last fifth of the steps.
+    `trace_steps`. The last fifth of the steps has a tenth of the learning rate.
     """
     config = json.loads(json.dumps(config | {"steps": steps, "learning_rate": learning_rate}))
     checkpoint = path.with_suffix(".checkpoint")

@@ -33,6 +33,8 @@ _REQUIRED = inspect.Parameter.empty
 class Config:
     """Two runs with equal configs give the same bytes on the same machine, also with equal networks of your own.
 
+    What layers such as dropout draw depends on the seed, too; a run that is resumed on a GPU draws it anew.
+
     data: name of the data set with its options, as `load` takes it. images: a hash of some of its images, so that
     another set of the same name is noticed.
     parameters: all parameters of the method, defaults included. reconstruction_weight: multiplies -log p(x|z).

@@ -46,7 +46,7 @@ class VAELearner:
         parameters = dict(config.parameters)
         for companion in method.beside:
             module = companion.build(config.latents, parameters)
-            initialise(module, config.init)
+            initialise(module, "torch" if config.init == "own" else config.init)
             self.modules[companion.name] = self.beside[companion.name] = module.to(device)
             rate = parameters[f"{companion.name}_learning_rate"]
             self.optimisers[companion.name] = fast.Adam(module.parameters(), rate, companion.betas)
@@ -75,7 +75,7 @@ class VAELearner:
         minimise(loss, self.optimisers["network"], others=bool(self.companions))
         recorded = {"loss": loss, **terms}
         for companion in self.companions:
-            recorded[companion.name] = self.update_beside(companion, z.detach(), draw())
+            recorded[companion.name] = self.update_beside(companion, z.detach(), split(draw())[0])
         return recorded, kl
 
     def update_beside(self, companion: "Beside", z: Tensor, x: Tensor) -> Tensor:

@@ -92,6 +92,14 @@ def fit(
         save()
 
 
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed torch's global generator, from which layers (dropout) may draw, and put it back afterwards."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
 _PROBE = """import torch
 with torch.autocast("cpu", torch.bfloat16):
     torch.nn.Conv2d(1, 4, 4)(torch.ones(2, 1, 16, 16)) + torch.nn.Linear(64, 4)(torch.ones(64, 64)).sum()"""

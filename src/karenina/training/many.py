@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from karenina._notebook import bar, in_notebook
 from karenina.data import DataSet
 from karenina.models import fast
 from karenina.models.objectives import Objective
+from karenina.models.supervised import unsupervised
 from karenina.training.checkpoint import BadFile, read_tensors
 from karenina.training.config import SETTINGS, Config, integer, make_config, number, shown
 from karenina.training.loop import Progress, TrainingDiverged, check_precision
@@ -178,6 +179,7 @@ def train_members(
     free: the settings of each member that were left to us, which stay what they were when its run began.
     """
     fast.keep_memory()
+    _check_names(members)
     found: dict[int, Run | TrainingDiverged] = {}
     members = list(members)
     with ExitStack() as locks:
@@ -216,6 +218,18 @@ def train_members(
                 steps = members[i].config.steps
                 options.progress(PopulationProgress(steps, steps, 0, len(found), len(members), math.nan, 0.0))
     return [found[i] for i in range(len(members))]
+
+
+def _check_names(members: Sequence[Member]) -> None:
+    """A ValueError where two methods of one name would give runs that nothing tells apart."""
+    seen: dict[str, Method] = {}
+    for member in members:
+        plain = replace(member.method, objective=unsupervised(member.method.objective))
+        if seen.setdefault(identity(member.config), plain) != plain:
+            raise ValueError(
+                f"two different methods are called {member.config.method}, with equal parameters: "
+                "give each objective a name of its own, or a parameter in which they differ"
+            )
 
 
 def trained_so_far(data: DataSet, members: Sequence[Member], device: torch.device, folder: Path) -> list[Run]:

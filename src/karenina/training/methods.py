@@ -79,7 +79,7 @@ class Method:
         Name of a parameter -> the values that it takes.
     fixed : dict
         Settings of `train` that the method decides.
-    bound : largest absolute value of a code under the prior, or None if there is none
+    bound : how far from 0 a traversal goes, where the prior is bounded; None where it is not
     share : for methods that learn from pairs of images, what makes the posteriors of a pair agree
         (mean, logvar, changed, known=...) -> mean, logvar. Such a method has the parameters "k" and "known".
     """
@@ -151,7 +151,6 @@ METHODS: dict[str, Method] = {
         learner=QuantisedLearner,
         network=quantised.build,
         parameters={"weight_decay": 0.1},
-        bound=0.5,
     ),
     "pca": Method(fit=fit_pca, fixed={"network": "linear", "decoder": "gaussian", "trace": False}),
 }

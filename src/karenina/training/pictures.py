@@ -10,15 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina._files import atomic
+from karenina.models.quantised import QuantisedAutoencoder
 
 if TYPE_CHECKING:
     from karenina.training.run import Run
 
 
 def prior_span(run: "Run", deviations: float = 2.0) -> float:
-    """How far from 0 to move a latent: that many standard deviations of the prior, or to the bound of a bounded one."""
+    """How far from 0 to move a latent: that many standard deviations of the prior, or to the bound of a bounded one.
+
+    Where codes are rounded to values that are learned (qlae), to the farthest of these.
+    """
     from karenina.training.methods import of_run
 
+    if isinstance(run.module, QuantisedAutoencoder):
+        return float(run.module.codebook.values.detach().abs().max())
     return of_run(run.config.method).bound or deviations
 
 
@@ -81,8 +87,8 @@ def traverse(
     around : index of the image whose codes the other latents keep
     steps : int, values per latent
     span : {"prior", "posterior"}
-        "prior" moves over so many `deviations` of the prior, [-2, 2] (InfoGAN: [-1, 1], where all of its codes lie),
-        "posterior" from the 1st to the 99th percentile of the latent's mean codes.
+        "prior" moves over so many `deviations` of the prior, [-2, 2] (InfoGAN: [-1, 1], where all of its codes lie;
+        QLAE: as far as its learned values), "posterior" from the 1st to the 99th percentile of the latent's mean codes.
     kl : (L,), the KL of each latent, if it is known from more images than these
     """
     if span not in ("prior", "posterior"):

@@ -98,7 +98,7 @@ class Population:
         self.older = None if self.file is None else self.file.with_suffix(".older")
 
     def run(self) -> list[Run | TrainingDiverged]:
-        learner, state = self._resume()
+        learner, state = self._resume(continued=True)
         for i in state.alive:
             path = self.paths[i]
             if path is not None:
@@ -266,8 +266,8 @@ class Population:
         except OSError as error:  # a full disk: the checkpoint before is still there
             warnings.warn(f"no checkpoint at step {state.step}: {error}", stacklevel=4)
 
-    def _resume(self) -> tuple[PopulationLearner, State]:
-        """Where the newest intact checkpoint left the population, or its first step."""
+    def _resume(self, *, continued: bool = False) -> tuple[PopulationLearner, State]:
+        """Where the newest intact checkpoint left the population, or its first step. continued: it is trained on."""
         for file in (self.file, self.older):
             if file is None or not file.exists():
                 continue
@@ -277,6 +277,8 @@ class Population:
             except BadFile as error:
                 warnings.warn(f"a checkpoint of the population is of no use: {error}", stacklevel=4)
                 continue
+            if continued and file == self.older and self.file is not None:
+                file.replace(self.file)  # the next one must not push it out for a damaged one
             return learner, state
         return self._fresh()
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from karenina._files import held, leftovers, make_folder, sweep
 from karenina._notebook import bar, in_notebook
 from karenina.data import DataSet, TableDataSet, load
+from karenina.data.biased import possible
 from karenina.data.pairs import Pairs
 from karenina.models import fast
 from karenina.models.objectives import Objective
@@ -27,7 +28,7 @@ from karenina.training.checkpoint import BadFile, load_checkpoint, save_checkpoi
 from karenina.training.config import Config, make_config, number
 from karenina.training.feeds import Labels
 from karenina.training.learners import Learner, VAELearner, make_learner, network_of
-from karenina.training.loop import Progress, State, TrainingDiverged, check_precision, fit, to_tensor
+from karenina.training.loop import Progress, State, TrainingDiverged, check_precision, fit, seeded, to_tensor
 from karenina.training.methods import Method, find_for
 from karenina.training.run import (
     Run,
@@ -85,11 +86,12 @@ def train(
         "auto" takes conv64, conv32 or mlp, by image size.
     latents, batch : int
     learning_rate : float or "auto"
-        "auto" is 1e-3 for mlp and linear and 1e-4, the papers' value, for the others, but for conv64, conv32 and fc
-        with init "he" 10 / steps, from 1e-4 to 1e-3, so that a short run gives a useful model.
+        "auto" is 1e-3 for mlp, mlp256 and linear and 1e-4, the papers' value, for the others, but for conv64,
+        conv64_released, conv32 and fc with init "he" and networks of your own 10 / steps, from 1e-4 to 1e-3, so that a
+        short run gives a useful model (infogan always has 1e-4 there).
     init : {"auto", "torch", "glorot", "he"}
-        Initial weights (see docs/methods.md). "auto" is torch for mlp and linear and he for the others; Locatello
-        et al. (2019) used glorot.
+        Initial weights (see docs/methods.md). "auto" is torch for mlp, mlp256 and linear and he for the others;
+        Locatello et al. (2019) used glorot.
     encoder, decoder : torch modules, or functions that make them, optional
         Networks of your own in place of `network` (docs/own_method.md). The encoder takes images (n, c, h, w) in [0, 1]
         and gives means and log-variances, (n, 2 * latents) or two tensors (n, latents); the decoder takes codes
@@ -209,7 +211,7 @@ def train_config(
         if path is not None:
             write_about(path, config, "running")
     else:
-        with _enough_memory():
+        with _enough_memory(), seeded(config.seed, device):
             learner, state = _resume(data, config, method, device, path)
             if path is not None:  # not before the model has been built: what fails to start leaves nothing behind
                 write_about(path, config, "running")
@@ -356,8 +358,9 @@ def _enough_memory() -> Iterator[None]:
 
 
 def size_of(data: DataSet) -> float:
+    """How many images training can draw, or inf."""
     try:
-        return len(data)
+        return possible(data)
     except TypeError:  # continuous factors
         return float("inf")
 

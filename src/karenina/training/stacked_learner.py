@@ -20,6 +20,7 @@ from karenina.models import fast
 from karenina.models.networks import Autoencoder, Shape
 from karenina.models.objectives import Batch, Objective, kl_per_latent
 from karenina.models.stacked import Stack, bernoulli, with_parameters
+from karenina.models.supervised import unsupervised
 from karenina.training.config import Config
 from karenina.training.feeds import Batches, Labels, Noise
 from karenina.training.learners import VAELearner, make_learner, minimise, split, total
@@ -35,10 +36,10 @@ class Member:
 
     @property
     def stackable(self) -> bool:
-        """Whether its training is an objective on batches, with a network that has no buffers."""
+        """Whether its training is an objective on batches, with a network that can share a stack."""
         c, method = self.config, self.method
         trained_by_objective = method.learner is VAELearner and method.fit is None
-        return trained_by_objective and not _has_buffers(method.network, c.network, c.image_shape, c.latents)
+        return trained_by_objective and _can_be_stacked(method.network, c.network, c.image_shape, c.latents)
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -49,14 +50,16 @@ class Member:
         )
         told = (id(self.method.share), *((name, c.parameters[name]) for name in sorted(self.method.parameters)))
         numbers = (c.network, c.latents, c.batch, c.steps, c.learning_rate, c.decoder, c.reconstruction_weight, c.trace)
-        return (c.data, c.images, c.image_shape, c.precision, *numbers, beside, told)
+        return (c.data, c.images, c.image_shape, c.precision, *numbers, beside, told, self.method.network)
 
 
 @cache
-def _has_buffers(build: Callable[..., Autoencoder], network: str, shape: Shape, latents: int) -> bool:
-    """As those of batch normalisation, which a stack of networks cannot share."""
+def _can_be_stacked(build: Callable[..., Autoencoder], network: str, shape: Shape, latents: int) -> bool:
+    """Whether it has neither buffers, as batch normalisation has, nor dropout, which would draw for all at once."""
     with torch.device("meta"):
-        return any(True for _ in build(network, shape, latents).buffers())
+        built = build(network, shape, latents)
+    random = any(isinstance(layer, nn.modules.dropout._DropoutNd | nn.RReLU) for layer in built.modules())
+    return not random and not any(True for _ in built.buffers())
 
 
 @dataclass
@@ -115,7 +118,7 @@ class PopulationLearner:
         self.companions, self.share, self.labels = first.companions, first.share, list(labels)
         self.epsilon = self._make_noise()
         self.weight, self.decoder = first.weight, members[0].config.decoder
-        self.groups = self._grouped(_changes([_objective_key(member)[:2] for member in self.members]))
+        self.groups = self._grouped(_changes([_objective_key(member)[:3] for member in self.members]))
         self.settled = False
 
     def _make_noise(self) -> Noise:
@@ -139,7 +142,7 @@ class PopulationLearner:
         minimise(loss, self.optimisers["network"], others=bool(self.companions))
         recorded = [[values.detach()] for values in found]
         for companion in self.companions:
-            losses = self.update_beside(companion, z.detach(), batches.draw())
+            losses = self.update_beside(companion, z.detach(), split(batches.draw())[0])
             for group, values in zip(self.groups, recorded):
                 values.append(losses[group.rows, None])
         return [torch.cat([*values, kl[group.rows].detach()], 1) for group, values in zip(self.groups, recorded)]
@@ -353,15 +356,16 @@ def _arguments(member: Member) -> dict[str, Any]:
     return {name: value for name, value in member.config.parameters.items() if name not in taken}
 
 
-def _objective_key(member: Member) -> tuple[str, str, str]:
-    """The member's objective, its arguments that are no floats, and those that are.
+def _objective_key(member: Member) -> tuple[str, int, str, str]:
+    """The name and the identity of the member's objective, its arguments that are no floats, and those that are.
 
-    Members that share the first two can be computed at once; those that share all need not even tell numbers apart.
+    Members that share the first three can be computed at once; those that share all need not even tell numbers apart.
     """
     arguments = _arguments(member)
     kinds = {name: type(value).__name__ if isinstance(value, float) else value for name, value in arguments.items()}
     floats = {name: value for name, value in arguments.items() if isinstance(value, float)}
-    return member.config.method, json.dumps(kinds, sort_keys=True), json.dumps(floats, sort_keys=True)
+    objective = id(unsupervised(member.method.objective))  # functions made by one function have one name
+    return member.config.method, objective, json.dumps(kinds, sort_keys=True), json.dumps(floats, sort_keys=True)
 
 
 def _changes(arguments: Sequence[Any]) -> list[int]:
@@ -374,4 +378,7 @@ def grouped(members: Sequence[Member]) -> list[list[int]]:
     found: dict[Any, list[int]] = {}
     for i, member in enumerate(members):
         found.setdefault(member.shape if member.stackable else i, []).append(i)
-    return [sorted(one, key=lambda i: _objective_key(members[i])) for one in found.values()]
+    keys = [_objective_key(member) for member in members]
+    place = {key[1]: i for i, key in reversed(list(enumerate(keys)))}  # where an objective is first used
+    order = [(name, place[objective], *arguments) for name, objective, *arguments in keys]
+    return [sorted(one, key=order.__getitem__) for one in found.values()]
