@@ -52,6 +52,7 @@ from karenina.tasks import downstream, fairness
 RESULTS = DOCS / "results"
 # Ways to choose that a study does not compute by itself, as `karenina rank --by` names them.
 RANKED = ("orthogonality", "support", "centrality")
+FROM_MODELS = "dsprites:side=16"  # the data set whose models are shown where tables of scores do not suffice
 # Further tables of a study that the papers' tables need, joined over the published studies.
 EXTRA = ("partners", "dynamics")
 CLAIMS = """# Ten claims of the five papers, tried here
@@ -120,8 +121,9 @@ def add(paths: list[Path]) -> None:
             keep_from_models(paper, Study.open(path))
         else:
             _add_baselines(path, status.plan)
-            for one in ("locatello2019", "duan2020"):
-                keep_from_models(one, Study.open(path))
+            if FROM_MODELS in status.plan.data:
+                for one in ("locatello2019", "duan2020"):
+                    keep_from_models(one, Study.open(path))
 
 
 def _add_baselines(path: Path, plan: Plan) -> None:
