@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from karenina.numerics.arrays import Bools, Floats, Ints
-from karenina.numerics.checks import as_matrix, column_names, flags, pair, positive_integer, ranks, varying
+from karenina.numerics.checks import (
+    as_factors_alike,
+    as_matrix,
+    column_names,
+    flags,
+    pair,
+    positive_integer,
+    ranks,
+    varying,
+)
 from karenina.numerics.histograms import Binning as Kind
 from karenina.numerics.histograms import discretise
 
@@ -132,10 +141,15 @@ def check(
 
     `continuous` is one bool, or one per factor. None: a factor of an integer array, or of integers, is categorical; any
     other is continuous. Text, categories and booleans are categorical, and a data frame names its factors. `test` are
-    codes (m, d) and factors (m, K) of other rows.
+    codes (m, d) and factors (m, K) of other rows, whose text and categories have the numbers of those of `factors`.
     """
-    z, v = pair(codes, factors)
     names = column_names(factors) if names is None else names
+    if test is not None:
+        if not isinstance(test, tuple) or len(test) != 2:
+            raise ValueError("test must be a tuple of codes (m, d) and factors (m, k)")
+        factors, test_factors = as_factors_alike(factors, test[1])
+        test = test[0], test_factors
+    z, v = pair(codes, factors)
     k = v.shape[1]
     default = (v != np.round(v)).any(axis=0)
     declared = flags(continuous, default, "continuous")
@@ -155,8 +169,6 @@ def check(
 def _checked_test(test: Test, d: int, k: int) -> tuple[Floats, Floats] | None:
     if test is None:
         return None
-    if not isinstance(test, tuple) or len(test) != 2:
-        raise ValueError("test must be a tuple of codes (m, d) and factors (m, k)")
     z, v = as_matrix(test[0], "test_codes"), as_matrix(test[1], "test_factors")
     if len(z) != len(v) or not len(z) or z.shape[1] != d or v.shape[1] != k:
         raise ValueError(f"test has shapes {z.shape} and {v.shape}, expected (m, {d}) and (m, {k})")
