@@ -361,6 +361,22 @@ def test_tree_invariances(model):
     assert one.completeness == pytest.approx(two.completeness, abs=0.06)
 
 
+@pytest.mark.parametrize(
+    "model", [Trees("forest", depths=(4, 8), folds=3), "boosted", Trees("boosted", backend="sklearn")]
+)
+def test_the_unit_and_the_offset_of_a_factor_do_not_matter_to_trees(model):
+    rng = np.random.default_rng(0)
+    v = rng.uniform(size=(300, 2))
+    codes = v + 0.05 * rng.normal(size=v.shape)
+    one = dci(codes, v, model=model)
+    assert one.disentanglement > 0.9
+    for moved in (v * 1e-9, v * 1e9, v + 1e8):
+        other = dci(codes, moved, model=model, continuous=True)
+        assert other.disentanglement == pytest.approx(one.disentanglement, abs=1e-3)
+        assert other.completeness == pytest.approx(one.completeness, abs=1e-3)
+        assert other.informativeness == pytest.approx(one.informativeness, abs=1e-3)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_same_seed_same_result(model):
     codes, v = mixed(200)

@@ -12,6 +12,7 @@ from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, met
 from karenina.numerics import lasso
 from karenina.numerics.boosting import Sorted, boost
 from karenina.numerics.checks import one_of, positive_integer
+from karenina.numerics.columns import scale_of
 from karenina.numerics.forests import choose, forest
 
 Fitted = tuple[Floats, Floats, dict[str, Any]]
@@ -151,12 +152,12 @@ class Trees:
         splits = importance.copy()
         chosen = []
         for j, column in enumerate(inputs.factors[train].T):
-            target, values, classes = _target(column, bool(inputs.continuous[j]))
+            target, values, classes, offset, unit = _target(column, bool(inputs.continuous[j]))
             if self.kind == "forest":
                 depth, share = choose(folds, target, classes, rng, depths=depths, max_features=self._shares)
                 grown = forest(whole, held, target, classes, rng, depths=[depth], max_features=share)
                 importance[:, j], leaves, splits[:, j] = grown
-                predicted[:, j] = values[leaves[0].argmax(axis=1)] if classes else leaves[0, :, 0]
+                predicted[:, j] = values[leaves[0].argmax(axis=1)] if classes else offset + unit * leaves[0, :, 0]
                 chosen.append(depth)
             elif classes == 1:
                 predicted[:, j] = values[0]
@@ -166,7 +167,7 @@ class Trees:
                 else:
                     fitted = boost(whole, target, classes, rng)
                     importance[:, j], guess = fitted.importance, fitted.predict(held)
-                predicted[:, j] = values[guess] if classes else guess
+                predicted[:, j] = values[guess] if classes else offset + unit * guess
         if self.kind == "forest":
             both = {"impurity": importance, "splits": splits}
             details = {"depth": inputs.among_given(np.array(chosen, np.float64)), "importances": both}
@@ -358,12 +359,16 @@ def _quality(measure: str, column: Floats, train: Ints, test: Ints, predicted: F
     return max(0.0, 1 - error / (column.max() - column.min()) ** 2 / guess_error)
 
 
-def _target(column: Floats, continuous: bool) -> tuple[NDArray[Any], Floats, int]:
-    """The training target, the value of each class, and the number of classes (0 for a number)."""
+def _target(column: Floats, continuous: bool) -> tuple[NDArray[Any], Floats, int, float, float]:
+    """The training target, the value of each class, the number of classes (0 for a number), and offset and unit.
+
+    Numbers are standardised: trees stop splitting, and lose digits, on a scale of their own.
+    """
     if continuous:
-        return column, column[:0], 0
+        (offset,), (unit,) = scale_of(column[:, None], "standard")
+        return (column - offset) / unit, column[:0], 0, float(offset), float(unit)
     values, labels = np.unique(column, return_inverse=True)
-    return labels, values, len(values)
+    return labels, values, len(values), 0.0, 1.0
 
 
 def _boost_by_scikit_learn(
