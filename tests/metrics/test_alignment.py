@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karenina.metrics._dci import Trees, dci_from_importance
+from karenina.metrics._dci import Trees, dci, dci_from_importance
+from karenina.metrics._inputs import check
 from karenina.metrics.alignment import _criterion, _importance, _shares, _turned, aligned_dci
 
 
@@ -116,6 +117,14 @@ def test_view_gives_the_aligned_codes_and_the_seed_fixes_it():
     aligned = (codes - one.mean) @ one.view
     correlation = np.abs(np.corrcoef(aligned.T, v.T)[:4, 4:])
     assert (np.sort(correlation.max(axis=0)) > 0.99).all()
+
+
+def test_test_rows_are_refused():
+    v = np.random.default_rng(0).uniform(size=(60, 2))
+    with pytest.raises(ValueError, match="aligned_dci takes no test rows"):
+        aligned_dci(v, v, test=(v, v))
+    with pytest.raises(ValueError, match="test rows are part of checked inputs"):
+        dci(check(v, v), test=(v, v))
 
 
 def test_edges():

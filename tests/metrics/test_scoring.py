@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint
 
 import numpy as np
+import pandas as pd
 import planted
 import pytest
 from hypothesis import given, settings
@@ -262,6 +263,26 @@ def test_the_parts_of_dci_have_their_names_in_every_table(perfect):
     # What older tables say of factors is read as the same score.
     for old, new in (("completeness", "compactness"), ("informativeness", "explicitness")):
         assert score_name("dci_lasso", old) == score_name("dci_lasso", new) == f"dci_lasso {old}"
+
+
+def test_values_per_factor_have_the_property_that_they_measure(perfect):
+    codes, factors = perfect
+    frame = pd.DataFrame(codes, columns=["u", "v", "w"])
+    table = karenina.score(frame, factors, metrics=["mig", "dci_lasso", "dci_aligned", "infomec", "dci_es"])
+    found = {key: part.value.tolist() for key, part in table.per_factor.groupby(["metric", "property"])}
+    aligned, es = table["dci_aligned"].aligned, table["dci_es"]
+    assert found.pop(("mig", "")) == table["mig"].per_factor.tolist()
+    assert found.pop(("dci_aligned", "compactness")) == aligned.per_factor.tolist()
+    assert found.pop(("dci_aligned", "explicitness")) == aligned.per_factor_informativeness.tolist()
+    assert found.pop(("dci_es", "compactness")) == es.details["completeness"].tolist()
+    assert found.pop(("dci_es", "explicitness")) == es.per_factor_informativeness.tolist()
+    assert found.pop(("dci_es", "ease of use")) == es.per_factor.tolist()
+    for metric in ("dci_lasso", "infomec"):
+        assert found.pop((metric, "compactness")) == table[metric].per_factor.tolist()
+        assert found.pop((metric, "explicitness")) == table[metric].per_factor_informativeness.tolist()
+    assert not found
+    assert set(table.per_code.code[table.per_code.metric == "dci_lasso"]) == {"u", "v", "w"}
+    assert set(table.per_code.code[table.per_code.metric == "dci_aligned"]) == {0, 1, 2}  # aligned codes are new ones
 
 
 def test_one_part_of_a_metric(perfect):

@@ -54,6 +54,11 @@ class DCI:
     def matrix(self) -> Floats:
         return self.importance.T
 
+    @property
+    def by_property(self) -> Mapping[str, Floats | None]:
+        """Property -> its values per factor (k,)."""
+        return {"compactness": self.per_factor, "explicitness": self.per_factor_informativeness}
+
     def __float__(self) -> float:
         return float(self.disentanglement)
 

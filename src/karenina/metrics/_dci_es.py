@@ -36,7 +36,7 @@ class DCIES:
     per_code : (d,)
         D of each code.
     per_factor, per_factor_informativeness : (k,)
-        E and I of each factor.
+        E and I of each factor. `per_factor` is E, unlike in `DCI`, where it is completeness.
     curves : (capacities, k)
         Loss of each factor at each capacity: 1 - R2 of a continuous factor, the error rate of a categorical one.
     details : capacities (c,), baseline (k,), completeness (k,)
@@ -61,6 +61,15 @@ class DCIES:
     @property
     def matrix(self) -> Floats:
         return self.importance.T
+
+    @property
+    def by_property(self) -> Mapping[str, Floats | None]:
+        """Property -> its values per factor (k,)."""
+        return {
+            "compactness": self.details.get("completeness"),
+            "explicitness": self.per_factor_informativeness,
+            "ease of use": self.per_factor,
+        }
 
     def __float__(self) -> float:
         return self.explicitness

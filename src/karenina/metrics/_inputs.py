@@ -222,6 +222,11 @@ class Result:
     matrix: Floats | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def by_property(self) -> Mapping[str, Floats | None]:
+        """The property that values per factor measure -> the values (k,); "" for that of the metric itself."""
+        return {"": self.per_factor}
+
     def __float__(self) -> float:
         return float(self.value)
 
@@ -304,6 +309,8 @@ def metric(function: Callable[Concatenate[Inputs, P], R]) -> Public[P, R]:
     @wraps(function)
     def public(codes: Any, factors: Any = None, **settings: Any) -> R:
         own = {key: settings.pop(key) for key in ("continuous", "test") if key in named_settings & settings.keys()}
+        if isinstance(codes, Inputs) and own.get("test") is not None:
+            raise ValueError("test rows are part of checked inputs, and cannot be given beside them")
         inputs = codes.declare(own.get("continuous")) if isinstance(codes, Inputs) else check(codes, factors, **own)
         return function(inputs, **settings)  # type: ignore[call-arg]
 

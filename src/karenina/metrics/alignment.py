@@ -1,8 +1,8 @@
 """DCI from the right point of view: beside the plain score, that of the codes rotated to where it is best."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,7 +25,11 @@ class AlignedDCI:
     view : (d, r), aligned codes are (codes - mean) @ view
     mean : (d,)
     found : disentanglement plus completeness of the search's own importances on the rows searched, before and after
+
+    `per_code` and `matrix` are of the r aligned codes, not of those given.
     """
+
+    new_codes: ClassVar[bool] = True
 
     plain: DCI
     aligned: DCI
@@ -53,6 +57,11 @@ class AlignedDCI:
     @property
     def matrix(self) -> Floats:
         return self.aligned.matrix
+
+    @property
+    def by_property(self) -> Mapping[str, Floats | None]:
+        """Property -> its values per factor (k,)."""
+        return self.aligned.by_property
 
     def __float__(self) -> float:
         return float(self.value)
@@ -87,7 +96,7 @@ def aligned_dci(
     codes : (n, d)
     factors : (n, k)
     model, **options
-        As in `dci`, which scores both views.
+        As in `dci`, which scores both views; but no test rows, as `test_fraction` of the half to be scored is held out.
     whiten : bool
         False only rotates the centred codes, on their own scales.
     factor_bins : int
@@ -114,6 +123,8 @@ def aligned_dci(
     >>> round(result.plain.disentanglement, 1), round(result.aligned.disentanglement, 1)
     (0.2, 1.0)
     """
+    if options.get("test") is not None:
+        raise ValueError("aligned_dci takes no test rows: it holds out a share of those given")
     inputs.require(12)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(inputs.codes))
