@@ -428,6 +428,33 @@ def test_edges(model):
     assert 0 <= small.disentanglement <= 1
 
 
+@pytest.mark.filterwarnings("ignore:dropped constant factors")
+def test_details_are_of_the_factors_given():
+    codes, v = mixed(200)
+    given = np.column_stack([v[:, 0], np.ones(200), v[:, 2]])
+    result = dci(codes, given, model=Trees("forest", depths=(4, 8), folds=2))
+    assert result.details["measures"] == ("explicitness", None, "accuracy")
+    both = result.details["importances"]
+    np.testing.assert_array_equal(result.importance, both["impurity"])
+    assert np.isnan(both["splits"][:, 1]).all()
+    again = dci_from_importance(result.importance)
+    assert (again.disentanglement, again.completeness) == (result.disentanglement, result.completeness)
+    np.testing.assert_array_equal(again.per_factor, result.per_factor)
+    np.testing.assert_array_equal(again.importance, result.importance)
+
+
+@pytest.mark.parametrize("model", ["lasso", "forest"])
+def test_rows_that_train_beside_test_rows(monkeypatch, model):
+    codes, v = mixed(100)
+    seen = []
+    monkeypatch.setattr("karenina.metrics._dci._quality", lambda how, v, train, *rest: seen.append(len(train)) or 1.0)
+    for rows in (None, 30, 500):
+        dci(codes, v, model=model, rows=rows, test=(codes[:20], v[:20]))
+    assert seen == [100] * 3 + [30] * 3 + [100] * 3
+    with pytest.raises(ValueError, match="rows must be an integer of at least 6"):
+        dci(codes, v, model=model, rows=2, test=(codes, v))
+
+
 def test_bad_inputs():
     codes, v = mixed(50)
     for arguments, message in (

@@ -34,7 +34,7 @@ class DCI:
         Disentanglement D_i, NaN for codes of no importance.
     per_factor, per_factor_informativeness : (k,)
         Completeness C_j and informativeness I_j.
-    details : the measures of informativeness, and what the model chose
+    details : the measures of informativeness (None for a constant factor), and what the model chose
     """
 
     disentanglement: float
@@ -175,7 +175,8 @@ class Trees:
                 predicted[:, j] = values[guess] if classes else offset + unit * guess
         if self.kind == "forest":
             both = {"impurity": importance, "splits": splits}
-            details = {"depth": inputs.among_given(np.array(chosen, np.float64)), "importances": both}
+            given = {name: inputs.among_given(values.T).T for name, values in both.items()}
+            details = {"depth": inputs.among_given(np.array(chosen, np.float64)), "importances": given}
             return both[self.importance], predicted, details
         return importance, predicted, {"backend": self.backend}
 
@@ -228,7 +229,7 @@ def dci(
     test_fraction : float
         Share of the rows held out for testing.
     rows : int, optional
-        How many of the rows train and test together.
+        How many of the rows train and test together; with `test`, how many train.
     test : (test_codes (m, d), test_factors (m, k)), optional
         Other rows to test on, instead of held-out ones.
     continuous : bool or one per factor, optional
@@ -275,18 +276,22 @@ def dci(
         why = "training and test rows share none of its values"
         warnings.warn(f"no informativeness of {', '.join(unknown)}: {why}", stacklevel=3)
     result = dci_from_importance(importance, completeness=completeness)
+    measure_of = dict(zip(inputs.kept.tolist(), measures))
+    of_given = tuple(measure_of.get(j) for j in range(len(inputs.declared)))
     return replace(
         result,
         informativeness=float(np.nanmean(quality)) if np.isfinite(quality).any() else float("nan"),
         importance=inputs.among_given(importance.T).T,
         per_factor=inputs.among_given(result.per_factor),
         per_factor_informativeness=inputs.among_given(np.array(quality)),
-        details={"model": model if isinstance(model, str) else repr(model), "measures": tuple(measures), **chosen},
+        details={"model": model if isinstance(model, str) else repr(model), "measures": of_given, **chosen},
     )
 
 
 def dci_from_importance(importance: ArrayLike, *, completeness: str = "mean") -> DCI:
     """Disentanglement and completeness of importances R (d, k) >= 0; informativeness is NaN.
+
+    A column of NaN, as a constant factor has it, does not count.
 
     With P_ij = R_ij / sum_j R_ij and Q_ij = R_ij / sum_i R_ij, and entropies of base k and d,
 
@@ -312,6 +317,11 @@ def dci_from_importance(importance: ArrayLike, *, completeness: str = "mean") ->
     """
     one_of("completeness", completeness, ("mean", "weighted"))
     r = np.asarray(importance, np.float64)
+    if r.ndim == 2 and (gone := np.isnan(r).all(axis=0)).any() and not gone.all():
+        part = dci_from_importance(r[:, ~gone], completeness=completeness)
+        per_factor = np.full(len(gone), np.nan)
+        per_factor[~gone] = part.per_factor
+        return replace(part, importance=r, per_factor=per_factor, per_factor_informativeness=np.full(len(gone), np.nan))
     if r.ndim != 2 or 0 in r.shape or not np.isfinite(r).all() or (r < 0).any():
         raise ValueError(f"importance must be finite and not negative, of shape (d, k); got shape {r.shape}")
     r = r / r.max() if r.max() > 0 else r

@@ -187,9 +187,10 @@ def split(inputs: Inputs, fraction: float, rows: int | None, rng: np.random.Gene
     if fraction == 0:
         raise ValueError("test_fraction=0 scores the training rows: give no test rows")
     inputs.require(4)
-    n = len(inputs.codes)
+    n, most = len(inputs.codes), None if rows is None else positive_integer(rows, "rows", 6)
     codes, given = (np.vstack(pair) for pair in zip((inputs.codes, inputs.given), inputs.test))
-    return replace(inputs, codes=codes, given=given, test=None), rng.permutation(n), np.arange(n, len(codes))
+    train = rng.permutation(n)[:most]
+    return replace(inputs, codes=codes, given=given, test=None), train, np.arange(n, len(codes))
 
 
 def drawn(n: int, fraction: float, rows: int | None, rng: np.random.Generator, *, least: int) -> tuple[Ints, Ints]:
