@@ -141,3 +141,14 @@ def test_edges():
         aligned_dci(v[:8], v[:8])
     with pytest.raises(ValueError, match="model must be"):
         aligned_dci(v, v, model="svm")
+
+
+@pytest.mark.parametrize("whiten", [True, False])
+@pytest.mark.parametrize("scale", [1e-200, 1e160, 1e300])
+def test_codes_whose_squares_are_beyond_floats(scale, whiten):
+    rng = np.random.default_rng(0)
+    v = rng.uniform(size=(300, 3))
+    codes = v + 0.05 * rng.normal(size=v.shape)
+    one, other = (aligned_dci(z, v, whiten=whiten) for z in (codes, codes * scale))
+    assert other.value == pytest.approx(one.value, abs=1e-6)
+    assert other.plain.value == pytest.approx(one.plain.value, abs=1e-6)

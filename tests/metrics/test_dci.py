@@ -488,3 +488,13 @@ def test_bad_inputs():
     for bad in (np.ones(3), -np.eye(2), np.full((2, 2), np.nan)):
         with pytest.raises(ValueError, match="importance"):
             dci_from_importance(bad)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e160, 1e300])
+def test_codes_whose_squares_are_beyond_floats(scale):
+    rng = np.random.default_rng(0)
+    v = rng.uniform(size=(300, 3))
+    codes = v + 0.05 * rng.normal(size=v.shape)
+    one, other = dci(codes, v), dci(codes * scale, v)
+    assert other.disentanglement == pytest.approx(one.disentanglement, abs=1e-6)
+    assert other.informativeness == pytest.approx(one.informativeness, abs=1e-6)

@@ -8,7 +8,7 @@ import numpy as np
 
 from karenina.metrics._dci import DCI, Lasso, Trees, dci
 from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, metric
-from karenina.numerics.columns import standardised
+from karenina.numerics.columns import range_unit, standardised
 
 ANGLES = 48  # tried per plane and sweep, over the quarter turn that covers all views of a plane
 SWEEPS = 20
@@ -150,15 +150,18 @@ def aligned_dci(
 
 def _basis(centred: Floats, whiten: bool) -> Floats:
     """Columns in which the codes are white, or of equal scale; directions without variance are left out."""
+    unit = range_unit(centred)
+    unit = unit if whiten else np.full_like(unit, unit.max())
+    centred = centred / unit
     covariance = centred.T @ centred / len(centred)
     if not whiten:
-        return np.eye(len(covariance)) / np.sqrt(np.trace(covariance) / len(covariance))
+        return np.eye(len(covariance)) / np.sqrt(np.trace(covariance) / len(covariance)) / unit[:, None]
     deviation = np.sqrt(np.diag(covariance))
     values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
     kept = values > 1e-9 * values.max()
     if kept.all():  # the white codes nearest to the given ones
-        return (vectors / np.sqrt(values)) @ vectors.T / deviation[:, None]
-    return vectors[:, kept] / np.sqrt(values[kept]) / deviation[:, None]
+        return (vectors / np.sqrt(values)) @ vectors.T / deviation[:, None] / unit[:, None]
+    return vectors[:, kept] / np.sqrt(values[kept]) / deviation[:, None] / unit[:, None]
 
 
 def _shares(z: Floats, labels: Ints) -> tuple[Floats, Floats]:
