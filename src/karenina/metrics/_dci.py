@@ -317,11 +317,13 @@ def dci_from_importance(importance: ArrayLike, *, completeness: str = "mean") ->
     """
     one_of("completeness", completeness, ("mean", "weighted"))
     r = np.asarray(importance, np.float64)
-    if r.ndim == 2 and (gone := np.isnan(r).all(axis=0)).any() and not gone.all():
-        part = dci_from_importance(r[:, ~gone], completeness=completeness)
-        per_factor = np.full(len(gone), np.nan)
-        per_factor[~gone] = part.per_factor
-        return replace(part, importance=r, per_factor=per_factor, per_factor_informativeness=np.full(len(gone), np.nan))
+    kept = np.flatnonzero(~np.isnan(r).all(axis=0)) if r.ndim == 2 else np.empty(0, np.int64)
+    if 0 < len(kept) < r.shape[1]:
+        part = dci_from_importance(r[:, kept], completeness=completeness)
+        nothing = np.full(r.shape[1], np.nan)
+        per_factor = nothing.copy()
+        per_factor[kept] = part.per_factor
+        return replace(part, importance=r, per_factor=per_factor, per_factor_informativeness=nothing)
     if r.ndim != 2 or 0 in r.shape or not np.isfinite(r).all() or (r < 0).any():
         raise ValueError(f"importance must be finite and not negative, of shape (d, k); got shape {r.shape}")
     r = r / r.max() if r.max() > 0 else r
