@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karenina.metrics._dci import Trees, dci_from_importance
+from karenina.metrics._dci import Trees, dci, dci_from_importance
+from karenina.metrics._inputs import check
 from karenina.metrics.alignment import _criterion, _importance, _shares, _turned, aligned_dci
 
 
@@ -118,6 +119,14 @@ def test_view_gives_the_aligned_codes_and_the_seed_fixes_it():
     assert (np.sort(correlation.max(axis=0)) > 0.99).all()
 
 
+def test_test_rows_are_refused():
+    v = np.random.default_rng(0).uniform(size=(60, 2))
+    with pytest.raises(ValueError, match="aligned_dci takes no test rows"):
+        aligned_dci(v, v, test=(v, v))
+    with pytest.raises(ValueError, match="test rows are part of checked inputs"):
+        dci(check(v, v), test=(v, v))
+
+
 def test_edges():
     v = uniform(200)
     zeros = aligned_dci(np.zeros((200, 3)), v)
@@ -132,3 +141,14 @@ def test_edges():
         aligned_dci(v[:8], v[:8])
     with pytest.raises(ValueError, match="model must be"):
         aligned_dci(v, v, model="svm")
+
+
+@pytest.mark.parametrize("whiten", [True, False])
+@pytest.mark.parametrize("scale", [1e-200, 1e160, 1e300])
+def test_codes_whose_squares_are_beyond_floats(scale, whiten):
+    rng = np.random.default_rng(0)
+    v = rng.uniform(size=(300, 3))
+    codes = v + 0.05 * rng.normal(size=v.shape)
+    one, other = (aligned_dci(z, v, whiten=whiten) for z in (codes, codes * scale))
+    assert other.value == pytest.approx(one.value, abs=1e-6)
+    assert other.plain.value == pytest.approx(one.plain.value, abs=1e-6)

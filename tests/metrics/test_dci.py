@@ -361,6 +361,22 @@ def test_tree_invariances(model):
     assert one.completeness == pytest.approx(two.completeness, abs=0.06)
 
 
+@pytest.mark.parametrize(
+    "model", [Trees("forest", depths=(4, 8), folds=3), "boosted", Trees("boosted", backend="sklearn")]
+)
+def test_the_unit_and_the_offset_of_a_factor_do_not_matter_to_trees(model):
+    rng = np.random.default_rng(0)
+    v = rng.uniform(size=(300, 2))
+    codes = v + 0.05 * rng.normal(size=v.shape)
+    one = dci(codes, v, model=model)
+    assert one.disentanglement > 0.9
+    for moved in (v * 1e-9, v * 1e9, v + 1e8):
+        other = dci(codes, moved, model=model, continuous=True)
+        assert other.disentanglement == pytest.approx(one.disentanglement, abs=1e-3)
+        assert other.completeness == pytest.approx(one.completeness, abs=1e-3)
+        assert other.informativeness == pytest.approx(one.informativeness, abs=1e-3)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_same_seed_same_result(model):
     codes, v = mixed(200)
@@ -412,6 +428,33 @@ def test_edges(model):
     assert 0 <= small.disentanglement <= 1
 
 
+@pytest.mark.filterwarnings("ignore:dropped constant factors")
+def test_details_are_of_the_factors_given():
+    codes, v = mixed(200)
+    given = np.column_stack([v[:, 0], np.ones(200), v[:, 2]])
+    result = dci(codes, given, model=Trees("forest", depths=(4, 8), folds=2))
+    assert result.details["measures"] == ("explicitness", None, "accuracy")
+    both = result.details["importances"]
+    np.testing.assert_array_equal(result.importance, both["impurity"])
+    assert np.isnan(both["splits"][:, 1]).all()
+    again = dci_from_importance(result.importance)
+    assert (again.disentanglement, again.completeness) == (result.disentanglement, result.completeness)
+    np.testing.assert_array_equal(again.per_factor, result.per_factor)
+    np.testing.assert_array_equal(again.importance, result.importance)
+
+
+@pytest.mark.parametrize("model", ["lasso", "forest"])
+def test_rows_that_train_beside_test_rows(monkeypatch, model):
+    codes, v = mixed(100)
+    seen = []
+    monkeypatch.setattr("karenina.metrics._dci._quality", lambda how, v, train, *rest: seen.append(len(train)) or 1.0)
+    for rows in (None, 30, 500):
+        dci(codes, v, model=model, rows=rows, test=(codes[:20], v[:20]))
+    assert seen == [100] * 3 + [30] * 3 + [100] * 3
+    with pytest.raises(ValueError, match="rows must be an integer of at least 6"):
+        dci(codes, v, model=model, rows=2, test=(codes, v))
+
+
 def test_bad_inputs():
     codes, v = mixed(50)
     for arguments, message in (
@@ -445,3 +488,13 @@ def test_bad_inputs():
     for bad in (np.ones(3), -np.eye(2), np.full((2, 2), np.nan)):
         with pytest.raises(ValueError, match="importance"):
             dci_from_importance(bad)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e160, 1e300])
+def test_codes_whose_squares_are_beyond_floats(scale):
+    rng = np.random.default_rng(0)
+    v = rng.uniform(size=(300, 3))
+    codes = v + 0.05 * rng.normal(size=v.shape)
+    one, other = dci(codes, v), dci(codes * scale, v)
+    assert other.disentanglement == pytest.approx(one.disentanglement, abs=1e-6)
+    assert other.informativeness == pytest.approx(one.informativeness, abs=1e-6)

@@ -106,3 +106,23 @@ def test_edges():
     ):
         with pytest.raises(ValueError, match=message):
             dci_es(factors, factors, **wrong)
+
+
+def test_classes_that_training_rows_lack_are_not_scored():
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(600, 2))
+    label = (codes[:, 0] > 0).astype(int)
+    test = rng.normal(size=(300, 2))
+    truth = (test[:, 0] > 0).astype(int)
+    plain = dci_es(codes, label, test=(test[:200], truth[:200]))
+    truth[200:] = 5
+    result = dci_es(codes, label, test=(test, truth))
+    assert result.informativeness == pytest.approx(plain.informativeness)
+    assert result.explicitness == pytest.approx(plain.explicitness)
+    np.testing.assert_allclose(result.details["baseline"], plain.details["baseline"])
+    factors = np.column_stack([label, codes[:, 1]])
+    with pytest.warns(UserWarning, match="no explicitness of factor 0: training and test rows share none"):
+        result = dci_es(codes, factors, test=(test, np.column_stack([np.full(300, 5), test[:, 1]])))
+    assert np.isnan(result.per_factor).tolist() == [True, False]
+    assert np.isnan(result.per_factor_informativeness).tolist() == [True, False]
+    assert result.informativeness == result.per_factor_informativeness[1]

@@ -175,3 +175,14 @@ def test_bad_inputs():
             explicitness(codes, v, **arguments)
     with pytest.raises(ValueError, match="row 2, column 1"):
         explicitness(np.where(np.arange(150).reshape(50, 3) == 7, np.inf, codes), v)
+
+
+@pytest.mark.filterwarnings("ignore:dropped constant factors")
+def test_areas_are_given_for_the_values_of_all_factors():
+    rng = np.random.default_rng(0)
+    v = np.array([10, 20, 40])[rng.integers(3, size=600)]
+    given = np.column_stack([np.zeros(600), v, rng.uniform(size=600)])
+    nothing, labels, numbers = explicitness(v[:, None] + rng.normal(size=(600, 1)), given).details["auc"]
+    assert [len(part) for part in nothing] == [0, 0]
+    assert labels[0].tolist() == [10, 20, 40]
+    assert numbers[0].tolist() == list(range(10))

@@ -64,3 +64,12 @@ def test_edges():
     assert float(r2_affine(1e-9 * factors, factors)) == pytest.approx(1)
     with pytest.raises(ValueError, match="correlation must be one of linear, rank, got 'kernel'"):
         mcc(factors, factors, correlation="kernel")
+
+
+def test_a_code_that_is_constant_in_training_rows_does_not_count():
+    v = np.random.default_rng(0).uniform(size=(60, 1))
+    test = np.array([[0.2], [0.7], [0.9]])
+    codes = np.column_stack([v, np.full(60, 0.1)])  # of which the mean is not 0.1, by rounding
+    unseen = np.column_stack([test, [100.0, 0.1, 0.1]])
+    assert float(r2_affine(codes, v, test=(unseen, test))) == pytest.approx(1)
+    assert float(r2_affine(codes[:, 1:], v, test=(unseen[:, 1:], test))) < 0.1

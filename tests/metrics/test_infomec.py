@@ -157,3 +157,13 @@ def test_one_outlier_switches_the_other_codes_off():
     codes = factors.copy()
     codes[0, 0] = 1000
     assert infomec(codes, factors).details["active"].tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e160, 1e300])
+def test_codes_whose_squares_are_beyond_floats(scale):
+    rng = np.random.default_rng(0)
+    v = rng.integers(4, size=(300, 3))
+    codes = v + 0.05 * rng.normal(size=v.shape)
+    one, other = infomec(codes, v), infomec(codes * scale, v)
+    assert other.modularity == pytest.approx(one.modularity, abs=1e-6)
+    assert other.compactness == pytest.approx(one.compactness, abs=1e-6)

@@ -377,3 +377,22 @@ def test_bad_options(arguments, message):
     codes, factors = some()
     with pytest.raises(ValueError, match=message):
         mig_sup(codes, factors, **arguments)
+
+
+def test_neighbours_do_not_raise_scores_above_one():
+    rng = np.random.default_rng(0)
+    codes = np.exp(9 * rng.uniform(size=(1000, 2)))
+    factors = np.floor(np.log(codes) / 9 * 8).astype(int)
+    how = Binning(estimator="knn")
+    found = jemmig(codes, factors, binning=how)
+    assert 0.5 < found.value <= 1
+    assert (found.details["joint_entropy"] >= mig(codes, factors).details["factor_entropy"][:, None] - 1e-12).all()
+    for metric in (mig, mig_sup):
+        assert 0 <= float(metric(codes, factors, binning=how)) <= 1
+        with pytest.raises(ValueError, match="normaliser='code' divides by the entropy of bins"):
+            metric(codes, factors, binning=how, normaliser="code")
+
+
+def test_limits_may_be_a_list():
+    v = np.random.default_rng(0).uniform(size=(100, 2))
+    assert float(mig(v, v, binning=Binning(limits=[0, 1]))) == float(mig(v, v, binning=Binning(limits=(0, 1))))

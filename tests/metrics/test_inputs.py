@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -51,6 +52,50 @@ def test_masked_test_rows_are_refused():
     ):
         with pytest.raises(ValueError, match="test_.* it is masked"):
             dci(CODES, FACTORS, test=(test_codes, test_factors))
+
+
+@pytest.mark.parametrize(
+    ("factors", "test", "numbers"),
+    [
+        (["low", "high", "mid", "high"], ["mid", "top"], [1, 0, 2, 0, 2, 3]),
+        (pd.Categorical([10, 30, 20, 30]), pd.Categorical([20, 40, 15]), [0, 2, 1, 2, 1, 4, 3]),
+        (pd.Categorical(["b", "a"], categories=["b", "a"]), ["a", "b", "c"], [0, 1, 1, 0, 2]),
+        (np.array([10, 20]), pd.Categorical([20, 10]), [10, 20, 20, 10]),
+        (["1", "2"], [2.0, 3.0], [1, 2, 2, 3]),
+        (["1", "2"], ["2", "x"], [0, 1, 1, 2]),
+        ([True, False], pd.Series([True, True]), [1, 0, 1, 1]),
+        (pd.Series([2**60, 2**60 + 1]), pd.Series([2**60 + 1, 2**60 + 2]), [0, 1, 1, 2]),
+    ],
+)
+def test_test_factors_have_the_numbers_of_the_factors(factors, test, numbers):
+    factors, test = (pd.Series(v) if isinstance(v, pd.Categorical) else v for v in (factors, test))
+    inputs = check(np.zeros((len(factors), 1)), factors, test=(np.zeros((len(test), 1)), test))
+    together = np.concatenate([inputs.given, inputs.test[1]]).ravel()
+    assert together.tolist() == numbers
+
+
+@pytest.mark.parametrize(
+    ("factors", "test", "message"),
+    [
+        ([1, 2], ["a", "b"], "test_factors: column 0 is text and factors: column 0 numbers"),
+        (["a", "b"], [0, 1], "factors: column 0 is text and test_factors: column 0 numbers"),
+        (pd.Series(["a", "b"], dtype="category", name="v"), [0, 1], "test_factors: column 0 has none .*: 'v': a, b"),
+        (["a", "b"], ["a", None], "test_factors: column 0 has no value in row 1"),
+        (["a", "b"], [["a", "b"]], "test has shapes"),
+    ],
+)
+def test_test_factors_that_cannot_be_coded(factors, test, message):
+    with pytest.raises(ValueError, match=message):
+        check(np.zeros((2, 1)), factors, test=(np.zeros((len(test), 1)), test))
+
+
+@pytest.mark.parametrize("model", ["forest", "boosted"])
+def test_categories_are_predicted_for_test_rows(model):
+    codes = np.random.default_rng(0).normal(size=(400, 3))
+    level = (codes[:, 0] > 0).astype(int) + (codes[:, 0] > 1)
+    shape = pd.DataFrame({"shape": pd.Categorical(np.array([10, 20, 30])[level])})
+    result = dci(codes[:300], shape[:300], model=model, test=(codes[300:], shape[300:]))
+    assert result.informativeness > 0.95
 
 
 def test_bad_declarations():

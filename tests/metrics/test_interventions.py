@@ -252,3 +252,16 @@ def test_no_two_rows_agree():
         result = z_min_variance(half, half, **SMALL)
     assert float(result) == 1.0
     assert np.isnan(result.per_factor[0])
+
+
+@pytest.mark.parametrize("rest", [False, True])
+def test_a_value_of_one_row_only_is_no_group_of_blocks(rest):
+    blocks = [np.zeros((1, 3, 2)), np.zeros((1, 1, 2))]
+    values = [np.arange(3.0), np.array([7.0])]
+    factors = np.array([[0.0, 5.0], [0.0, 6.0], [1.0, 5.0]])
+    table = Table.of_blocks(blocks, values, np.zeros((3, 2)), factors, rest=rest)
+    assert (table.size > 1).all()
+    assert table.usable.tolist() == [True, False]
+    assert len(table.order) == table.size.sum()
+    lonely = Table.of_blocks(blocks[1:], values[1:], np.zeros((3, 2)), factors[:, 1:], rest=rest)
+    assert not lonely.usable.any()

@@ -234,3 +234,18 @@ def test_dead_codes_score_nothing_above_a_threshold():
     assert float(sap(codes, labels, threshold=0.01)) > 0.3 > 0.05 > float(sap(codes, labels))
     with pytest.raises(ValueError, match="threshold >= 0"):
         sap(codes, v, threshold=-1)
+
+
+def test_rows_that_are_fitted_beside_test_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    v = rng.integers(3, size=(200, 1))
+    codes, seen = v + rng.normal(size=v.shape), []
+
+    def recorded(codes, label, c):
+        seen.append(len(codes))
+        return linear_svm(codes, label, c)
+
+    monkeypatch.setattr("karenina.metrics._sap.linear_svm", recorded)
+    few, many, every = (sap(codes, v, rows=rows, test=(codes, v)) for rows in (50, 300, None))
+    assert seen == [50, 200, 200]
+    assert float(many) == float(every) != float(few)

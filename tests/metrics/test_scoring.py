@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint
 
 import numpy as np
+import pandas as pd
 import planted
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import karenina
 from karenina import _plugins
 from karenina.evaluation.scoring import evaluate
-from karenina.metrics import METRICS, Metric, dci, scoring
+from karenina.metrics import METRICS, Metric, Result, dci, scoring
 from karenina.metrics._inputs import as_matrix, drawn
 from karenina.metrics.plots import plot_scores
 from karenina.metrics.registry import score_name
@@ -262,6 +263,65 @@ def test_the_parts_of_dci_have_their_names_in_every_table(perfect):
     # What older tables say of factors is read as the same score.
     for old, new in (("completeness", "compactness"), ("informativeness", "explicitness")):
         assert score_name("dci_lasso", old) == score_name("dci_lasso", new) == f"dci_lasso {old}"
+
+
+def test_values_per_factor_have_the_property_that_they_measure(perfect):
+    codes, factors = perfect
+    frame = pd.DataFrame(codes, columns=["u", "v", "w"])
+    table = karenina.score(frame, factors, metrics=["mig", "dci_lasso", "dci_aligned", "infomec", "dci_es"])
+    found = {key: part.value.tolist() for key, part in table.per_factor.groupby(["metric", "property"])}
+    aligned, es = table["dci_aligned"].aligned, table["dci_es"]
+    assert found.pop(("mig", "")) == table["mig"].per_factor.tolist()
+    assert found.pop(("dci_aligned", "compactness")) == aligned.per_factor.tolist()
+    assert found.pop(("dci_aligned", "explicitness")) == aligned.per_factor_informativeness.tolist()
+    assert found.pop(("dci_es", "compactness")) == es.details["completeness"].tolist()
+    assert found.pop(("dci_es", "explicitness")) == es.per_factor_informativeness.tolist()
+    assert found.pop(("dci_es", "ease of use")) == es.per_factor.tolist()
+    for metric in ("dci_lasso", "infomec"):
+        assert found.pop((metric, "compactness")) == table[metric].per_factor.tolist()
+        assert found.pop((metric, "explicitness")) == table[metric].per_factor_informativeness.tolist()
+    assert not found
+    assert set(table.per_code.code[table.per_code.metric == "dci_lasso"]) == {"u", "v", "w"}
+    assert set(table.per_code.code[table.per_code.metric == "dci_aligned"]) == {0, 1, 2}  # aligned codes are new ones
+
+
+@pytest.mark.filterwarnings("ignore:dropped constant factors")
+def test_values_of_a_function_stand_under_the_factors_that_it_was_given(perfect):
+    codes, factors = perfect
+
+    def mine(codes, factors):
+        return Result(0.5, np.arange(3.0), matrix=np.ones((3, codes.shape[1])))
+
+    def borrowed(codes, factors):
+        return dci(codes, factors)
+
+    given = np.column_stack([np.zeros(len(factors)), factors])
+    table = karenina.score(codes, given, metrics=[mine, borrowed], factor_names=["none", "a", "b", "c"])
+    frame = table.per_factor[table.per_factor.metric == "mine"]
+    assert dict(zip(frame.factor, frame.value))["a"] == 0.0
+    assert np.isnan(frame.value.iloc[0])
+    assert frame.value.iloc[1:].tolist() == [0, 1, 2]
+    assert np.isnan(table["mine"].matrix[0]).all()
+    direct = dci(codes, given)
+    for name in ("per_factor", "per_factor_informativeness", "importance", "matrix"):
+        np.testing.assert_array_equal(getattr(table["borrowed"], name), getattr(direct, name))
+
+
+def test_halves_in_which_nothing_varies_are_left_out():
+    rng = np.random.default_rng(0)
+    codes, factors = rng.normal(size=(40, 2)), np.zeros((40, 1), int)
+    factors[:2] = 1
+    row = karenina.score(codes, factors, metrics="mig", repeats=8).rows[0]
+    assert row.std > 0
+    assert row.note == ""
+    rng = np.random.default_rng(3)
+    halves = [rng.permutation(40)[:20] for _ in range(2)]
+    factors[:] = 0
+    factors[np.setdiff1d(np.arange(40), halves)[0]] = 1
+    row = karenina.score(codes, factors, metrics="mig", repeats=2, seed=3).rows[0]
+    assert np.isfinite(row.value)
+    assert np.isnan(row.std)
+    assert row.note == "no standard deviation: every factor is constant in each of the halves"
 
 
 def test_one_part_of_a_metric(perfect):

@@ -12,6 +12,7 @@ from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, met
 from karenina.numerics import lasso
 from karenina.numerics.boosting import Sorted, boost
 from karenina.numerics.checks import one_of, positive_integer
+from karenina.numerics.columns import scale_of
 from karenina.numerics.forests import choose, forest
 
 Fitted = tuple[Floats, Floats, dict[str, Any]]
@@ -33,7 +34,7 @@ class DCI:
         Disentanglement D_i, NaN for codes of no importance.
     per_factor, per_factor_informativeness : (k,)
         Completeness C_j and informativeness I_j.
-    details : the measures of informativeness, and what the model chose
+    details : the measures of informativeness (None for a constant factor), and what the model chose
     """
 
     disentanglement: float
@@ -52,6 +53,11 @@ class DCI:
     @property
     def matrix(self) -> Floats:
         return self.importance.T
+
+    @property
+    def by_property(self) -> Mapping[str, Floats | None]:
+        """Property -> its values per factor (k,)."""
+        return {"compactness": self.per_factor, "explicitness": self.per_factor_informativeness}
 
     def __float__(self) -> float:
         return float(self.disentanglement)
@@ -151,12 +157,12 @@ class Trees:
         splits = importance.copy()
         chosen = []
         for j, column in enumerate(inputs.factors[train].T):
-            target, values, classes = _target(column, bool(inputs.continuous[j]))
+            target, values, classes, offset, unit = _target(column, bool(inputs.continuous[j]))
             if self.kind == "forest":
                 depth, share = choose(folds, target, classes, rng, depths=depths, max_features=self._shares)
                 grown = forest(whole, held, target, classes, rng, depths=[depth], max_features=share)
                 importance[:, j], leaves, splits[:, j] = grown
-                predicted[:, j] = values[leaves[0].argmax(axis=1)] if classes else leaves[0, :, 0]
+                predicted[:, j] = values[leaves[0].argmax(axis=1)] if classes else offset + unit * leaves[0, :, 0]
                 chosen.append(depth)
             elif classes == 1:
                 predicted[:, j] = values[0]
@@ -166,10 +172,11 @@ class Trees:
                 else:
                     fitted = boost(whole, target, classes, rng)
                     importance[:, j], guess = fitted.importance, fitted.predict(held)
-                predicted[:, j] = values[guess] if classes else guess
+                predicted[:, j] = values[guess] if classes else offset + unit * guess
         if self.kind == "forest":
             both = {"impurity": importance, "splits": splits}
-            details = {"depth": inputs.among_given(np.array(chosen, np.float64)), "importances": both}
+            given = {name: inputs.among_given(values.T).T for name, values in both.items()}
+            details = {"depth": inputs.among_given(np.array(chosen, np.float64)), "importances": given}
             return both[self.importance], predicted, details
         return importance, predicted, {"backend": self.backend}
 
@@ -222,7 +229,7 @@ def dci(
     test_fraction : float
         Share of the rows held out for testing.
     rows : int, optional
-        How many of the rows train and test together.
+        How many of the rows train and test together; with `test`, how many train.
     test : (test_codes (m, d), test_factors (m, k)), optional
         Other rows to test on, instead of held-out ones.
     continuous : bool or one per factor, optional
@@ -269,18 +276,22 @@ def dci(
         why = "training and test rows share none of its values"
         warnings.warn(f"no informativeness of {', '.join(unknown)}: {why}", stacklevel=3)
     result = dci_from_importance(importance, completeness=completeness)
+    measure_of = dict(zip(inputs.kept.tolist(), measures))
+    of_given = tuple(measure_of.get(j) for j in range(len(inputs.declared)))
     return replace(
         result,
         informativeness=float(np.nanmean(quality)) if np.isfinite(quality).any() else float("nan"),
         importance=inputs.among_given(importance.T).T,
         per_factor=inputs.among_given(result.per_factor),
         per_factor_informativeness=inputs.among_given(np.array(quality)),
-        details={"model": model if isinstance(model, str) else repr(model), "measures": tuple(measures), **chosen},
+        details={"model": model if isinstance(model, str) else repr(model), "measures": of_given, **chosen},
     )
 
 
 def dci_from_importance(importance: ArrayLike, *, completeness: str = "mean") -> DCI:
     """Disentanglement and completeness of importances R (d, k) >= 0; informativeness is NaN.
+
+    A column of NaN, as a constant factor has it, does not count.
 
     With P_ij = R_ij / sum_j R_ij and Q_ij = R_ij / sum_i R_ij, and entropies of base k and d,
 
@@ -306,6 +317,13 @@ def dci_from_importance(importance: ArrayLike, *, completeness: str = "mean") ->
     """
     one_of("completeness", completeness, ("mean", "weighted"))
     r = np.asarray(importance, np.float64)
+    kept = np.flatnonzero(~np.isnan(r).all(axis=0)) if r.ndim == 2 else np.empty(0, np.int64)
+    if 0 < len(kept) < r.shape[1]:
+        part = dci_from_importance(r[:, kept], completeness=completeness)
+        nothing = np.full(r.shape[1], np.nan)
+        per_factor = nothing.copy()
+        per_factor[kept] = part.per_factor
+        return replace(part, importance=r, per_factor=per_factor, per_factor_informativeness=nothing)
     if r.ndim != 2 or 0 in r.shape or not np.isfinite(r).all() or (r < 0).any():
         raise ValueError(f"importance must be finite and not negative, of shape (d, k); got shape {r.shape}")
     r = r / r.max() if r.max() > 0 else r
@@ -358,12 +376,16 @@ def _quality(measure: str, column: Floats, train: Ints, test: Ints, predicted: F
     return max(0.0, 1 - error / (column.max() - column.min()) ** 2 / guess_error)
 
 
-def _target(column: Floats, continuous: bool) -> tuple[NDArray[Any], Floats, int]:
-    """The training target, the value of each class, and the number of classes (0 for a number)."""
+def _target(column: Floats, continuous: bool) -> tuple[NDArray[Any], Floats, int, float, float]:
+    """The training target, the value of each class, the number of classes (0 for a number), and offset and unit.
+
+    Numbers are standardised: trees stop splitting, and lose digits, on a scale of their own.
+    """
     if continuous:
-        return column, column[:0], 0
+        (offset,), (unit,) = scale_of(column[:, None], "standard")
+        return (column - offset) / unit, column[:0], 0, float(offset), float(unit)
     values, labels = np.unique(column, return_inverse=True)
-    return labels, values, len(values)
+    return labels, values, len(values), 0.0, 1.0
 
 
 def _boost_by_scikit_learn(

@@ -1,5 +1,6 @@
 """DCI-ES: how large a predictor must be to read the factors (explicitness E), and how large the code is (size S)."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina.metrics._dci import dci_from_importance
-from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, metric, split
+from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, Test, metric, split
 from karenina.numerics.checks import positive_integer
 from karenina.numerics.columns import scale_of
 
@@ -36,9 +37,10 @@ class DCIES:
     per_code : (d,)
         D of each code.
     per_factor, per_factor_informativeness : (k,)
-        E and I of each factor.
+        E and I of each factor. `per_factor` is E, unlike in `DCI`, where it is completeness.
     curves : (capacities, k)
-        Loss of each factor at each capacity: 1 - R2 of a continuous factor, the error rate of a categorical one.
+        Loss of each factor at each capacity: 1 - R2 of a continuous factor, the error rate of a categorical one on
+        the values that training rows have.
     details : capacities (c,), baseline (k,), completeness (k,)
     """
 
@@ -61,6 +63,15 @@ class DCIES:
     @property
     def matrix(self) -> Floats:
         return self.importance.T
+
+    @property
+    def by_property(self) -> Mapping[str, Floats | None]:
+        """Property -> its values per factor (k,)."""
+        return {
+            "compactness": self.details.get("completeness"),
+            "explicitness": self.per_factor_informativeness,
+            "ease of use": self.per_factor,
+        }
 
     def __float__(self) -> float:
         return self.explicitness
@@ -150,15 +161,20 @@ def dci_es(
     whole = (x[-1] - x[0]) * (baseline - (0.0 if lowest == "zero" else floor)) / 2
     told = np.divide(baseline - floor, baseline, out=np.zeros_like(floor), where=baseline > 0)
     explicit = np.where(told > 0, 1 - np.divide(area, whole, out=np.zeros_like(area), where=whole > 0), 0.0)
+    unknown = np.isnan(baseline)
+    explicit[unknown] = np.nan
     informative = np.where(inputs.continuous, told, 1 - floor)
     chosen = np.where(told > 0, curves.argmin(axis=0), -1)
     importance = probes.shapley(z[held[:_SHAPLEY_ROWS]], targets, chosen, inputs.live, orderings, rng)
     parts = dci_from_importance(importance)
+    if unknown.any():
+        which = ", ".join(name for name, gone in zip(inputs.names, unknown) if gone)
+        warnings.warn(f"no explicitness of {which}: training and test rows share none of its values", stacklevel=3)
     return DCIES(
         disentanglement=parts.disentanglement,
         completeness=parts.completeness,
-        informativeness=float(informative.mean()),
-        explicitness=float(explicit.mean()),
+        informativeness=_mean(informative),
+        explicitness=_mean(explicit),
         size=len(inputs.kept) / inputs.codes.shape[1],
         importance=inputs.among_given(importance.T).T,
         per_code=parts.per_code,
@@ -173,12 +189,23 @@ def dci_es(
     )
 
 
+def _mean(values: Floats) -> float:
+    """Of what is known."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
 @dataclass(frozen=True, eq=False)
 class _Target:
-    """A factor: numbers (train, outputs) to fit, one column per value if it is categorical; truth (held,)."""
+    """A factor: numbers (train, outputs) to fit, one column per value if it is categorical; truth (held,).
+
+    known (held,): whether training rows have the label, too; other rows are not scored. baseline: the loss of a guess,
+    NaN if no label is known.
+    """
 
     numbers: Floats
     truth: NDArray[Any]
+    known: Bools
     scale: float
     categorical: bool
     baseline: float
@@ -187,7 +214,8 @@ class _Target:
         """Of outputs (m, outputs) for these of the held rows."""
         truth = self.truth[rows]
         if self.categorical:
-            return float((guess.argmax(axis=1) != truth).mean())
+            wrong = (guess.argmax(axis=1) != truth)[self.known[rows]]
+            return float(wrong.mean()) if len(wrong) else 0.0
         return float(((guess[:, 0] - truth) ** 2).mean()) / self.scale
 
 
@@ -197,12 +225,15 @@ def _targets(inputs: Inputs, train: Ints, held: Ints) -> list[_Target]:
         if inputs.continuous[j]:
             truth = column[held]
             variance = float(truth.var())
-            found.append(_Target(column[train][:, None], truth, variance or 1.0, False, 1.0 if variance else 0.0))
+            known, baseline = np.ones(len(truth), bool), 1.0 if variance else 0.0
+            found.append(_Target(column[train][:, None], truth, known, variance or 1.0, False, baseline))
         else:
             label = inputs.labels[:, j]
             numbers = np.eye(int(label.max()) + 1)[label[train]]
             guess = int(numbers.sum(axis=0).argmax())
-            found.append(_Target(numbers, label[held], 1.0, True, float((label[held] != guess).mean())))
+            known = np.isin(label[held], label[train])
+            baseline = float((label[held] != guess)[known].mean()) if known.any() else float("nan")
+            found.append(_Target(numbers, label[held], known, 1.0, True, baseline))
     return found
 
 

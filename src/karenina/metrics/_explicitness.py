@@ -50,7 +50,8 @@ def explicitness(
 
     Returns
     -------
-    Result with per_factor (k,), details auc: per factor the classes that training and test rows both have, and AUCs.
+    Result with per_factor (k,), details auc: per factor the classes that training and test rows both have, by value (by
+    number if they are bins), and AUCs; two empty arrays for a constant factor.
 
     Notes
     -----
@@ -73,10 +74,11 @@ def explicitness(
     design, unseen = Design.of((live[train] - low) / unit), (live[held] - low) / unit
     shares = _by_softmax if classifier == "multinomial" else _by_one_vs_rest
     curves = []
-    for label in labels.T:
+    for j, label in enumerate(labels.T):
         classes, position = np.unique(label[train], return_inverse=True)
         scores = shares(design, position, unseen, balanced) if len(classes) > 1 else np.empty((len(unseen), 1))
-        curves.append(_areas(scores, classes, label[held]))
+        shared, areas = _areas(scores, classes, label[held])
+        curves.append((shared if inputs.continuous[j] else np.unique(inputs.factors[:, j])[shared], areas))
     if rescale:
         curves = [(classes, 2 * (auc - 0.5)) for classes, auc in curves]
     per_factor = np.array([auc.mean() if auc.size else np.nan for _, auc in curves])
@@ -85,7 +87,10 @@ def explicitness(
         why = "fewer than two of its values are in both training and test rows"
         warnings.warn(f"no explicitness of {', '.join(unknown)}: {why}", stacklevel=3)
     value = float(np.nanmean(per_factor)) if len(unknown) < len(per_factor) else float("nan")
-    return Result(value, per_factor=inputs.among_given(per_factor), details={"auc": tuple(curves)})
+    curve_of = dict(zip(inputs.kept.tolist(), curves))
+    nothing = np.empty(0), np.empty(0)
+    of_given = tuple(curve_of.get(j, nothing) for j in range(len(inputs.declared)))
+    return Result(value, per_factor=inputs.among_given(per_factor), details={"auc": of_given})
 
 
 def _by_softmax(design: Design, y: Ints, held: Floats, balanced: bool) -> Floats:

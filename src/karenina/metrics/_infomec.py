@@ -44,6 +44,11 @@ class InfoMEC:
     def value(self) -> float:
         return self.modularity
 
+    @property
+    def by_property(self) -> Mapping[str, Floats | None]:
+        """Property -> its values per factor (k,)."""
+        return {"compactness": self.per_factor, "explicitness": self.per_factor_informativeness}
+
     def __float__(self) -> float:
         return self.modularity
 

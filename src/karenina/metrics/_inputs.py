@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from karenina.numerics.arrays import Bools, Floats, Ints
-from karenina.numerics.checks import as_matrix, column_names, flags, pair, positive_integer, ranks, varying
+from karenina.numerics.checks import (
+    as_factors_alike,
+    as_matrix,
+    column_names,
+    flags,
+    pair,
+    positive_integer,
+    ranks,
+    varying,
+)
 from karenina.numerics.histograms import Binning as Kind
 from karenina.numerics.histograms import discretise
 
@@ -132,10 +141,15 @@ def check(
 
     `continuous` is one bool, or one per factor. None: a factor of an integer array, or of integers, is categorical; any
     other is continuous. Text, categories and booleans are categorical, and a data frame names its factors. `test` are
-    codes (m, d) and factors (m, K) of other rows.
+    codes (m, d) and factors (m, K) of other rows, whose text and categories have the numbers of those of `factors`.
     """
-    z, v = pair(codes, factors)
     names = column_names(factors) if names is None else names
+    if test is not None:
+        if not isinstance(test, tuple) or len(test) != 2:
+            raise ValueError("test must be a tuple of codes (m, d) and factors (m, k)")
+        factors, test_factors = as_factors_alike(factors, test[1])
+        test = test[0], test_factors
+    z, v = pair(codes, factors)
     k = v.shape[1]
     default = (v != np.round(v)).any(axis=0)
     declared = flags(continuous, default, "continuous")
@@ -155,8 +169,6 @@ def check(
 def _checked_test(test: Test, d: int, k: int) -> tuple[Floats, Floats] | None:
     if test is None:
         return None
-    if not isinstance(test, tuple) or len(test) != 2:
-        raise ValueError("test must be a tuple of codes (m, d) and factors (m, k)")
     z, v = as_matrix(test[0], "test_codes"), as_matrix(test[1], "test_factors")
     if len(z) != len(v) or not len(z) or z.shape[1] != d or v.shape[1] != k:
         raise ValueError(f"test has shapes {z.shape} and {v.shape}, expected (m, {d}) and (m, {k})")
@@ -175,9 +187,10 @@ def split(inputs: Inputs, fraction: float, rows: int | None, rng: np.random.Gene
     if fraction == 0:
         raise ValueError("test_fraction=0 scores the training rows: give no test rows")
     inputs.require(4)
-    n = len(inputs.codes)
+    n, most = len(inputs.codes), None if rows is None else positive_integer(rows, "rows", 6)
     codes, given = (np.vstack(pair) for pair in zip((inputs.codes, inputs.given), inputs.test))
-    return replace(inputs, codes=codes, given=given, test=None), rng.permutation(n), np.arange(n, len(codes))
+    train = rng.permutation(n)[:most]
+    return replace(inputs, codes=codes, given=given, test=None), train, np.arange(n, len(codes))
 
 
 def drawn(n: int, fraction: float, rows: int | None, rng: np.random.Generator, *, least: int) -> tuple[Ints, Ints]:
@@ -209,6 +222,11 @@ class Result:
     per_code: Floats | None = None
     matrix: Floats | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def by_property(self) -> Mapping[str, Floats | None]:
+        """The property that values per factor measure -> the values (k,); "" for that of the metric itself."""
+        return {"": self.per_factor}
 
     def __float__(self) -> float:
         return float(self.value)
@@ -292,6 +310,8 @@ def metric(function: Callable[Concatenate[Inputs, P], R]) -> Public[P, R]:
     @wraps(function)
     def public(codes: Any, factors: Any = None, **settings: Any) -> R:
         own = {key: settings.pop(key) for key in ("continuous", "test") if key in named_settings & settings.keys()}
+        if isinstance(codes, Inputs) and own.get("test") is not None:
+            raise ValueError("test rows are part of checked inputs, and cannot be given beside them")
         inputs = codes.declare(own.get("continuous")) if isinstance(codes, Inputs) else check(codes, factors, **own)
         return function(inputs, **settings)  # type: ignore[call-arg]
 

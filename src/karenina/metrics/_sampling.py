@@ -77,13 +77,14 @@ class Table:
             held = [
                 own if len(own) >= b else np.append(mine, own) for mine, own in zip(places.T, _having(column, known))
             ]
-            groups = list(places) if rest else held
+            groups = [group for group in (list(places) if rest else held) if len(group) > 1]
             orders += groups
             sizes += [len(group) for group in groups]
             counts.append(len(groups))
         size, count = np.array(sizes, np.int64), np.array(counts, np.int64)
         flat = np.concatenate([rows, *(along.reshape(-1, along.shape[2]) for along in blocks)])
-        return cls(flat, np.concatenate(orders), np.cumsum(size) - size, size, np.cumsum(count) - count, count)
+        order = np.concatenate([*orders, np.empty(0, np.int64)])
+        return cls(flat, order, np.cumsum(size) - size, size, np.cumsum(count) - count, count)
 
     @property
     def usable(self) -> Bools:

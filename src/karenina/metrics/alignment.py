@@ -1,14 +1,14 @@
 """DCI from the right point of view: beside the plain score, that of the codes rotated to where it is best."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from karenina.metrics._dci import DCI, Lasso, Trees, dci
 from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, metric
-from karenina.numerics.columns import standardised
+from karenina.numerics.columns import range_unit, standardised
 
 ANGLES = 48  # tried per plane and sweep, over the quarter turn that covers all views of a plane
 SWEEPS = 20
@@ -25,7 +25,11 @@ class AlignedDCI:
     view : (d, r), aligned codes are (codes - mean) @ view
     mean : (d,)
     found : disentanglement plus completeness of the search's own importances on the rows searched, before and after
+
+    `per_code` and `matrix` are of the r aligned codes, not of those given.
     """
+
+    new_codes: ClassVar[bool] = True
 
     plain: DCI
     aligned: DCI
@@ -53,6 +57,11 @@ class AlignedDCI:
     @property
     def matrix(self) -> Floats:
         return self.aligned.matrix
+
+    @property
+    def by_property(self) -> Mapping[str, Floats | None]:
+        """Property -> its values per factor (k,)."""
+        return self.aligned.by_property
 
     def __float__(self) -> float:
         return float(self.value)
@@ -87,7 +96,7 @@ def aligned_dci(
     codes : (n, d)
     factors : (n, k)
     model, **options
-        As in `dci`, which scores both views.
+        As in `dci`, which scores both views; but no test rows, as `test_fraction` of the half to be scored is held out.
     whiten : bool
         False only rotates the centred codes, on their own scales.
     factor_bins : int
@@ -114,6 +123,8 @@ def aligned_dci(
     >>> round(result.plain.disentanglement, 1), round(result.aligned.disentanglement, 1)
     (0.2, 1.0)
     """
+    if options.get("test") is not None:
+        raise ValueError("aligned_dci takes no test rows: it holds out a share of those given")
     inputs.require(12)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(inputs.codes))
@@ -139,15 +150,18 @@ def aligned_dci(
 
 def _basis(centred: Floats, whiten: bool) -> Floats:
     """Columns in which the codes are white, or of equal scale; directions without variance are left out."""
+    unit = range_unit(centred)
+    unit = unit if whiten else np.full_like(unit, unit.max())
+    centred = centred / unit
     covariance = centred.T @ centred / len(centred)
     if not whiten:
-        return np.eye(len(covariance)) / np.sqrt(np.trace(covariance) / len(covariance))
+        return np.eye(len(covariance)) / np.sqrt(np.trace(covariance) / len(covariance)) / unit[:, None]
     deviation = np.sqrt(np.diag(covariance))
     values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
     kept = values > 1e-9 * values.max()
     if kept.all():  # the white codes nearest to the given ones
-        return (vectors / np.sqrt(values)) @ vectors.T / deviation[:, None]
-    return vectors[:, kept] / np.sqrt(values[kept]) / deviation[:, None]
+        return (vectors / np.sqrt(values)) @ vectors.T / deviation[:, None] / unit[:, None]
+    return vectors[:, kept] / np.sqrt(values[kept]) / deviation[:, None] / unit[:, None]
 
 
 def _shares(z: Floats, labels: Ints) -> tuple[Floats, Floats]:

@@ -5,6 +5,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from karenina.metrics._inputs import Continuous, Floats, Inputs, Result, Test, metric, split
+from karenina.numerics.checks import varying
 from karenina.numerics.columns import standardised
 
 Correlation = Literal["linear", "rank"]
@@ -35,7 +36,8 @@ def mcc(inputs: Inputs, *, correlation: Correlation = "linear", continuous: Cont
     -----
     A code that mixes two factors alike still correlates 0.7 with each: of independent factors of one variance, turned
     by R, MCC is the mean |R_ij| of the best matching. Codes besides the matched ones cost nothing, so
-    duplicates and leaks are not seen. Categories in no order have no correlation. Noise scores about sqrt(log d / n).
+    duplicates and leaks are not seen. Categories in no order have no correlation. Noise scores somewhat above
+    sqrt(log d / n).
 
     Examples
     --------
@@ -116,8 +118,9 @@ def r2_affine(
     """
     inputs, train, held = split(inputs, test_fraction, rows, np.random.default_rng(seed))
     mean = inputs.codes[train].mean(axis=0)
+    live = varying(inputs.codes[train])  # a constant code differs from its mean by rounding
     width = np.abs(inputs.codes[train] - mean).max(axis=0)
-    z = (inputs.codes - mean) / np.where(width > 0, width, 1.0)
+    z = np.where(live, (inputs.codes - mean) / np.where(live, width, 1.0), 0.0)
     centre = inputs.factors[train].mean(axis=0)
     weights = np.linalg.lstsq(z[train], inputs.factors[train] - centre, rcond=None)[0]
     truth = inputs.factors[held]

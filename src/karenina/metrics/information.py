@@ -59,6 +59,8 @@ class Binning:
     def __post_init__(self) -> None:
         one_of("estimator", self.estimator, get_args(Estimator))
         positive_integer(self.neighbours, "neighbours")
+        if self.limits is not None:
+            object.__setattr__(self, "limits", tuple(self.limits))  # of a list, which has no hash
 
 
 WIDTH = Binning()
@@ -77,7 +79,7 @@ class Tables:
     code_entropy: Floats
     joint_entropy: Floats
     importance: Floats
-    bins: int
+    how: Binning
 
 
 def tables(inputs: Inputs, binning: Binning | Kind = WIDTH, bins: int | None = None) -> Tables:
@@ -107,13 +109,14 @@ def _tables(inputs: Inputs, how: Binning) -> Tables:
         mi = information(counts, how.estimator)
     mi = np.minimum(mi, factor_entropy[:, None])
     certain = mi if how.estimator == "knn" else np.minimum(information(counts, "jackknife"), factor_entropy[:, None])
+    least = np.maximum(factor_entropy[:, None], code_entropy) if how.estimator == "knn" else 0.0
     return Tables(
         mi=mi,
         factor_entropy=factor_entropy,
         code_entropy=code_entropy,
-        joint_entropy=np.maximum(factor_entropy[:, None] + code_entropy - mi, 0),
+        joint_entropy=np.maximum(factor_entropy[:, None] + code_entropy - mi, least),  # knn can exceed a bound of bins
         importance=np.where(above_chance(counts), certain, 0.0),
-        bins=how.bins,
+        how=how,
     )
 
 
@@ -139,7 +142,7 @@ def mig(
     codes : (n, d)
     factors : (n, k)
     normaliser : {"factor", "code"}
-        "code" divides each I(v; z) by H(z) before the gap, as Carbonneau et al. released it.
+        "code" divides each I(v; z) by H(z) before the gap, as Carbonneau et al. released it; not for "knn".
     binning : Binning or its kind, "width" or "quantile"
     bins : int, optional
         Bins of a code, in place of those of `binning`.
@@ -253,7 +256,7 @@ def jemmig(
     found = tables(inputs, binning, bins)
     best, second = _top_two(found.mi, axis=1)
     tied = (found.mi >= best[:, None] - TIE) & inputs.live
-    bound = found.factor_entropy + np.log(found.bins)
+    bound = found.factor_entropy + np.log(found.how.bins)
     joint = np.where(tied, found.joint_entropy, np.inf).min(axis=1)
     joint = np.minimum(joint, bound)  # infinite without a live code, which is the worst score
     score = 1 - (joint - best + second) / bound
@@ -261,7 +264,7 @@ def jemmig(
         value=float(score.mean()),
         per_factor=inputs.among_given(score),
         matrix=inputs.among_given(found.mi),
-        details={"joint_entropy": inputs.among_given(found.joint_entropy), "log_bins": float(np.log(found.bins))},
+        details={"joint_entropy": inputs.among_given(found.joint_entropy), "log_bins": float(np.log(found.how.bins))},
     )
 
 
@@ -366,6 +369,8 @@ def _share(values: Floats, whole: Floats) -> Floats:
 def _relative(found: Tables, normaliser: Normaliser) -> Floats:
     """Information as a share of the factor's entropy, or of the code's: (k, d)."""
     one_of("normaliser", normaliser, get_args(Normaliser))
+    if normaliser == "code" and found.how.estimator == "knn":
+        raise ValueError("normaliser='code' divides by the entropy of bins, which estimator='knn' does without")
     return _share(found.mi, found.factor_entropy[:, None] if normaliser == "factor" else found.code_entropy[None, :])
 
 

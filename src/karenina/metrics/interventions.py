@@ -65,7 +65,8 @@ def z_diff(
 
     Returns
     -------
-    Result with per_factor (k,), accuracies; details train_accuracy, active_codes.
+    Result with per_factor (k,), accuracies, never rescaled, so with `rescale` their mean is not the value; details
+    train_accuracy, active_codes.
 
     Notes
     -----
@@ -129,8 +130,9 @@ def z_min_variance(
 
     Returns
     -------
-    Result with per_factor (k,), accuracies; matrix (k, d), the share of a factor's votes for each code; details
-    train_accuracy, active_codes, votes (d, k; train and evaluate).
+    Result with per_factor (k,), accuracies, never rescaled, so with `rescale` their mean is not the value; matrix
+    (k, d), the share of a factor's votes for each code; details train_accuracy, active_codes, votes (d, k; train and
+    evaluate).
 
     Notes
     -----

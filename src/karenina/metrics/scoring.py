@@ -4,6 +4,7 @@ import inspect
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
@@ -19,12 +20,13 @@ from karenina.metrics._sampling import Simulator
 from karenina.metrics.registry import METRICS, PROTOCOLS
 from karenina.metrics.table import Row, Table
 from karenina.numerics.blocks import Blocks
-from karenina.numerics.checks import column_names, positive_integer
+from karenina.numerics.checks import column_names, positive_integer, varying
 
 # Names of metrics, functions of (codes, factors), or a mixture; None for all of ours.
 Wanted = str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None
 
 ALL = "all"
+_BY_FACTOR = ("per_factor", "per_factor_informativeness", "matrix")
 
 
 def names() -> tuple[str, ...]:
@@ -73,11 +75,25 @@ def of_function(function: Callable[..., Any]) -> Metric:
         given = {key: value for key, value in settings.items() if key in takes}
         try:
             found = function(inputs.codes.copy(), inputs.factors.copy(), **given)
-            return found if hasattr(found, "value") else Result(float(found))
+            return _among_given(found, inputs) if hasattr(found, "value") else Result(float(found))
         except Exception as error:  # whatever another package raises
             raise ValueError(f"raised {type(error).__name__}: {error}") from error
 
     return Metric(measured, "own", str(getattr(function, "property", "")))
+
+
+def _among_given(result: Any, inputs: Inputs) -> Any:
+    """A result for the factors that vary, its arrays with one row per factor at the places of the factors given."""
+    k = len(inputs.kept)
+    if k == len(inputs.declared):
+        return result
+    spread = copy(result)
+    for name, values in getattr(result, "__dict__", {}).items():
+        if name in _BY_FACTOR and values is not None and len(values) == k:
+            object.__setattr__(spread, name, inputs.among_given(np.asarray(values, np.float64)))
+        elif name == "importance":  # of a DCI: (d, k)
+            object.__setattr__(spread, name, inputs.among_given(np.asarray(values, np.float64).T).T)
+    return spread
 
 
 def own_metrics(metrics: Wanted) -> dict[str, Metric]:
@@ -173,14 +189,16 @@ def score(
     metrics : names from `METRICS` or of plug-ins, and functions of your own
         None: all of `METRICS` but those on request (infomec, dci_es, mcc, mcc_rank, r2_affine); "all": these, too.
         "dci_lasso.disentanglement" is one part of a metric that has several.
-        A function takes codes (n, d) and factors (n, k), and `seed` if it likes, and gives a number.
+        A function takes codes (n, d) and factors (n, k), and `seed` if it likes, and gives a number. A function of your
+        own is given the factors that vary, without constant ones.
     protocol : {None, "locatello", "carbonneau"}
         Our defaults, which are the papers' definitions with the released bugs repaired, or published parameters;
         docs/metrics.md lists every difference.
     repeats : int
         Above 1, every metric is also computed on that many random halves of the rows, with new sampling seeds, and
         `std` is their standard deviation. The variance of half-sample estimates around the full one is that of the full
-        one around the truth, so this is the error of the value printed. The value itself comes from all rows.
+        one around the truth, so this is the error of the value printed. The value itself comes from all rows. A half in
+        which every factor is constant is left out.
     seed : int
     factor_names : k names
     continuous : bool or one per factor, optional
@@ -211,7 +229,7 @@ def score(
             warn_of_many_classes(inputs.declare(settings.get("continuous")))
     results, seconds, notes = measure(chosen, inputs, seed, sampler, own)
     halves: dict[str, list[Any]] = {name: [] for name in chosen}
-    rng = np.random.default_rng(seed)
+    rng, used = np.random.default_rng(seed), 0
     for repeat in range(repeats if repeats > 1 else 0):
         half = np.sort(rng.permutation(len(inputs.codes))[: len(inputs.codes) // 2])
         m = 0 if inputs.test is None else len(inputs.test[0])
@@ -221,10 +239,16 @@ def score(
             if isinstance(sampler, Blocks)
             else sampler
         )
+        if not varying(inputs.given[half]).any():
+            continue
+        used += 1
         found, spent, _ = measure(chosen, inputs.of_rows(half, half_of_test), seed + 1 + repeat, drawn, own)
         for name in chosen:
             halves[name].append(found[name])
             seconds[name] += spent[name]
+    if repeats > 1 and not used:
+        none = "no standard deviation: every factor is constant in each of the halves"
+        notes = {name: "; ".join(filter(None, [note, none])) for name, note in notes.items()}
     rows = []
     for name in chosen:
         metric = own.get(name) or find(name)

@@ -84,14 +84,18 @@ class Table(Mapping[str, Any]):
 
     @cached_property
     def per_code(self) -> Any:
-        """A tidy pandas frame of the values per code, by name where codes have names: metric, code, value."""
+        """A tidy pandas frame of the values per code: metric, code, value.
+
+        Codes are called by their names where they have any, and by numbers if a metric has made them (dci_aligned).
+        """
         import pandas as pd
 
         lines = []
         for metric, result in self.results.items():
             values = getattr(result, "per_code", None)
             if values is not None:
-                named = self.code_names if len(self.code_names) == len(values) else range(len(values))
+                own = len(self.code_names) == len(values) and not getattr(result, "new_codes", False)
+                named = self.code_names if own else range(len(values))
                 lines += [(metric, name, float(value)) for name, value in zip(named, values)]
         return pd.DataFrame(lines, columns=["metric", "code", "value"])
 
@@ -168,12 +172,8 @@ def _written(text: str, path: str | os.PathLike[str] | None) -> str:
 
 def per_factor_values(result: Any) -> dict[str, np.ndarray]:
     """The values per factor of a result, by property ("" where the metric has just one)."""
-    found = {}
-    if getattr(result, "per_factor", None) is not None:
-        found["compactness" if hasattr(result, "per_factor_informativeness") else ""] = np.asarray(result.per_factor)
-    if getattr(result, "per_factor_informativeness", None) is not None:
-        found["explicitness"] = np.asarray(result.per_factor_informativeness)
-    return found
+    found = getattr(result, "by_property", None) or {"": getattr(result, "per_factor", None)}
+    return {measured: np.asarray(values) for measured, values in found.items() if values is not None}
 
 
 def _number(value: float) -> str:

@@ -53,39 +53,114 @@ def as_factors(value: Any, argument: str = "factors") -> NDArray[Any]:
     >>> as_factors([["red", "0.5"], ["blue", "1.5"]]).tolist()
     [[1.0, 0.5], [0.0, 1.5]]
     """
+    columns = _columns(value, argument)
+    if columns is None:
+        return value if isinstance(value, np.ma.MaskedArray) else as_array(value)  # a mask is seen when it is checked
+    coded = [_coded(_values(column, what), what) for column, what in columns]
+    return np.column_stack(coded) if coded else np.empty(np.shape(value))
+
+
+def as_factors_alike(value: Any, other: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Factors (n, k), and test factors of other rows (m, k), as numbers: equal values have equal numbers in both.
+
+    Categories are their positions among those of the first, followed by those that only the other has.
+
+    >>> one, two = as_factors_alike(["red", "blue"], ["red", "green"])
+    >>> one.ravel().tolist(), two.ravel().tolist()
+    ([2, 0], [2, 1])
+    """
+    first, second = _columns(value, "factors"), _columns(other, "test_factors")
+    if first is None and second is None:
+        return as_factors(value), as_factors(other, "test_factors")
+    first = _of_numbers(value, "factors") if first is None else first
+    second = _of_numbers(other, "test_factors") if second is None else second
+    if not first or len(first) != len(second):
+        return as_factors(value), as_factors(other, "test_factors")  # refused for their shapes
+    parts = [_alike(column, beside, what, there) for (column, what), (beside, there) in zip(first, second)]
+    return np.column_stack([part for part, _ in parts]), np.column_stack([part for _, part in parts])
+
+
+Columns = list[tuple[Any, str]]
+
+
+def _columns(value: Any, argument: str) -> Columns | None:
+    """The columns of a data frame, or of a table of text, with what they are called; None for an array of numbers."""
     if hasattr(value, "to_pandas"):
         value = value.to_pandas()
     if hasattr(value, "iloc"):
         names = column_names(value) or (argument,)
         columns = [value.iloc[:, i] for i in range(value.shape[1])] if value.ndim == 2 else [value]
-        return _stacked([_of_series(column, f"{argument}: {name!r}") for column, name in zip(columns, names)], value)
+        return [(column, f"{argument}: {name!r}") for column, name in zip(columns, names)]
     array = as_array(value)
     if array.dtype.kind not in "USOT" or array.ndim not in (1, 2):
-        return value if isinstance(value, np.ma.MaskedArray) else array  # a mask is seen when it is checked
+        return None
     columns = [array] if array.ndim == 1 else list(array.T)
-    return _stacked([_of_words(column, f"{argument}: column {j}") for j, column in enumerate(columns)], array)
+    return [(column, f"{argument}: column {j}") for j, column in enumerate(columns)]
 
 
-def _stacked(columns: list[NDArray[Any]], value: Any) -> NDArray[Any]:
-    return np.column_stack(columns) if columns else np.empty(np.shape(value))
+def _of_numbers(value: Any, argument: str) -> Columns:
+    return [(column, f"{argument}: column {j}") for j, column in enumerate(as_matrix(value, argument).T)]
 
 
-def _of_series(column: Any, what: str) -> NDArray[Any]:
+def _alike(column: Any, other: Any, what: str, there: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """A column and the same column of other rows, as numbers."""
+    if hasattr(column, "cat"):
+        return _values(column, what), _by_categories(column.cat.categories, other, what, there)
+    values, more = _values(column, what), _plain(other, there)
+    coded = _coded(values, what), _coded(more, there)
+    text = [part.dtype.kind in "USOT" for part in (values, more)]
+    if text[0] != text[1]:
+        if coded[text.index(True)].dtype.kind != "f":
+            words, numbers = (what, there) if text[0] else (there, what)
+            raise ValueError(f"{words} is text and {numbers} numbers, so that their values have nothing in common")
+        return coded
+    both = _coded(np.concatenate([values, more]), what)
+    return both[: len(values)], both[len(values) :]
+
+
+def _by_categories(known: Any, other: Any, what: str, there: str) -> NDArray[Any]:
+    """The positions of a column's values among known categories; values that are none of them follow."""
+    values = _plain(other, there)
+    place = known.get_indexer(values).astype(np.int64)
+    unknown = place < 0
+    if unknown.all() and not hasattr(other, "cat"):
+        raise ValueError(f"{there} has none of the categories of {what}: {', '.join(map(str, known[:5]))}")
+    place[unknown] = len(known) + _labels(values[unknown].astype(str))
+    return place
+
+
+def _plain(column: Any, what: str) -> NDArray[Any]:
+    """The values of a column, those of categories themselves and not their positions."""
+    if not hasattr(column, "cat"):
+        return _values(column, what)
+    _refuse_missing(column.isna().to_numpy(), what)
+    return np.asarray(column)
+
+
+def _values(column: Any, what: str) -> NDArray[Any]:
+    """A column as an array of numbers, the positions of its categories, or its text and other objects."""
+    if isinstance(column, np.ndarray):
+        return column
     missing = column.isna().to_numpy()
     kind = getattr(column.dtype, "kind", "O")
     if hasattr(column, "cat"):
         _refuse_missing(missing, what)
         return column.cat.codes.to_numpy().astype(np.int64)
-    if kind in "biuf":
-        if kind == "f":
-            return column.to_numpy(np.float64, na_value=np.nan)  # said with its place when it is checked
-        _refuse_missing(missing, what)
-        numbers = column.to_numpy({"b": np.bool_, "i": np.int64, "u": np.uint64}[kind])
-        return numbers if kind == "b" or exact(numbers) else _labels(numbers)
+    if kind == "f":
+        return column.to_numpy(np.float64, na_value=np.nan)  # said with its place when it is checked
     _refuse_missing(missing, what)
+    if kind in "biu":
+        return column.to_numpy({"b": np.bool_, "i": np.int64, "u": np.uint64}[kind])
     if kind in "mMc":
         raise ValueError(f"{what} is {column.dtype}, expected numbers or labels")
-    return _of_words(column.to_numpy(object), what)
+    return column.to_numpy(object)
+
+
+def _coded(values: NDArray[Any], what: str) -> NDArray[Any]:
+    """Numbers as they are, unless they are integers that floats would merge; labels of all else."""
+    if values.dtype.kind in "USOT":
+        return _of_words(values, what)
+    return values if values.dtype.kind in "bf" or exact(values) else _labels(values)
 
 
 def _of_words(column: NDArray[Any], what: str) -> NDArray[Any]:

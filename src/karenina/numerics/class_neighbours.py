@@ -6,6 +6,7 @@ Importing this module imports numba.
 import numpy as np
 
 from karenina.numerics.arrays import Floats, Ints
+from karenina.numerics.columns import range_unit
 from karenina.numerics.compile import njit
 
 
@@ -83,6 +84,7 @@ def class_information(codes: Floats, labels: Ints, neighbours: int, seed: int = 
     from scipy.special import digamma
 
     n, d = codes.shape
+    codes = codes / range_unit(codes)
     psi = digamma(np.maximum(np.arange(n + 1), 0.5))
     noise = 1e-10 * np.random.RandomState(seed).standard_normal((n, 1))[:, 0]
     turned = np.ascontiguousarray(labels.T)

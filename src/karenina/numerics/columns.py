@@ -24,6 +24,13 @@ def scale_of(columns: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float6
     return offset, np.where(width > 0, ((columns - offset) / unit).std(axis=0) * unit, 1.0)
 
 
+def range_unit(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What to divide columns (n, d) by before they are squared: powers of two, 1 where squares are in range: (d,)."""
+    largest = np.abs(columns).max(axis=0)
+    far = (largest > 1e100) | ((largest < 1e-100) & (largest > 0))
+    return np.where(far, np.exp2(np.floor(np.log2(np.where(far, largest, 1.0)))), 1.0)
+
+
 def distinct(ordered: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether each value differs from the one before it by more than rounding, in rising rows: (d, n) -> (d, n - 1).
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from karenina.numerics.arrays import Floats
+from karenina.numerics.columns import range_unit
 
 GRID = 100  # penalties, from the smallest that gives zero weights down to a thousandth of it, as in LassoCV
 
@@ -43,6 +44,9 @@ def fit(x: Floats, y: Floats, *, alphas: Sequence[float] | None = None, folds: i
     k = y.shape[1]
     folds = min(folds, n)
     joint = np.column_stack([x, y])
+    far = np.ones(d + k) if scale == "none" else range_unit(joint)
+    if (far != 1).any():
+        joint /= far
     centre = joint.mean(axis=0)
     joint -= centre
     blocks = np.array_split(joint, folds)
@@ -70,7 +74,7 @@ def fit(x: Floats, y: Floats, *, alphas: Sequence[float] | None = None, folds: i
     best = error.argmin(axis=1)
     alpha = grid[np.arange(k), best]
     weights = lasso_paths(total[:d, :d] / n, covariance, alpha[:, None])[:, 0].T
-    return Lasso(weights, alpha, centre, unit)
+    return Lasso(weights, alpha, centre * far, unit * far)
 
 
 def _unit(centred: Floats, centre: Floats, scale: str) -> Floats:

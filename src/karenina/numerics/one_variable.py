@@ -71,8 +71,8 @@ class _MarginSums:
 
     def loss(self, w: Floats, b: Floats, positive: Floats, negative: Floats) -> tuple[Floats, Floats, Floats]:
         """Loss (m,), gradient (2, m) and Hessian (3: ww, wb, bb; m) of every SVM."""
-        on, _ = self._active(w, b, 1.0)
-        _, off = self._active(-w, -b, 1.0)
+        on, _ = self._active(w, b)
+        _, off = self._active(-w, -b)
         # On the class the margin is 1 - f, on the rest 1 + f: the same sums with f of opposite sign.
         losses = (w**2 + b**2) / 2 + positive * _squares(on, w, b) + negative * _squares(off, -w, -b)
         h0, h1, h2 = (2 * (positive * one + negative * other) for one, other in zip(on, off))
@@ -81,10 +81,10 @@ class _MarginSums:
         gradient = np.array([w + w * h2 + b * h1 - pull1, b + w * h1 + b * h0 - pull0])
         return losses, gradient, np.array([1 + h2, h1, 1 + h0])
 
-    def _active(self, w: Floats, b: Floats, margin: float) -> tuple[Floats, Floats]:
-        """Sums over rows with w x + b < margin: (3, m) of the class and of the rest."""
+    def _active(self, w: Floats, b: Floats) -> tuple[Floats, Floats]:
+        """Sums over rows with w x + b < 1: (3, m) of the class and of the rest."""
         flat = w == 0
-        edge = np.where(flat, np.where(b < margin, np.inf, -np.inf), (margin - b) / np.where(flat, 1, w))
+        edge = np.where(flat, np.where(b < 1, np.inf, -np.inf), (1 - b) / np.where(flat, 1, w))
         below = np.empty(len(w), np.int64)
         for j, values in enumerate(self.sorted):
             mine = slice(*np.searchsorted(self.code, [j, j + 1]))

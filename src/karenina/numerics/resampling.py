@@ -1,4 +1,7 @@
-"""Rank correlations of many columns at once, and intervals by resampling rows. All intervals are percentiles."""
+"""Rank correlations of many columns at once, and intervals by resampling rows.
+
+Intervals are percentiles of resamples, but for shares, which have Wilson's.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,8 +34,8 @@ def spearman(x: Floats, resamples: int = RESAMPLES, seed: int = 0) -> tuple[Floa
 def kendall(x: Floats, resamples: int = RESAMPLES, seed: int = 0) -> tuple[Floats, Floats, Floats]:
     """Kendall's tau-b (K, K) of the columns of x (n, K), and their bounds.
 
-    tau is a mean over pairs of rows. Resampling all pairs would cost n^2 each time; resampled are the rows' own shares
-    of it, which is the same to first order (Hoeffding's projection).
+    tau-b is a sum over pairs of rows, divided by how many of them are not tied. Resampling all pairs would cost n^2
+    each time; resampled are the rows' own shares of both, the same to first order (Hoeffding's projection).
     """
     return _by_pattern(x, lambda block: _kendall(block, resamples, seed))
 
@@ -119,8 +122,12 @@ def _kendall(x: Floats, resamples: int, seed: int) -> tuple[Floats, Floats, Floa
     rng = np.random.default_rng(seed)
     weights = rng.multinomial(n, np.full(n, 1 / n), size=resamples) / n
     means = (weights @ shares.reshape(n, -1)).reshape(resamples, k, k)
+    shift = means - total / n
     with np.errstate(invalid="ignore", divide="ignore"):
-        moved = estimate + 2 * (means - total / n) * n / np.outer(size, size)
+        untied = np.diagonal(shift, axis1=1, axis2=2) / np.diagonal(total)
+        untied = np.where(np.diagonal(total) < n * (n - 1), untied, 0.0)  # without ties a constant, but for rounding
+        moved = estimate + 2 * shift * n / np.outer(size, size)
+        moved -= estimate * n * (untied[:, :, None] + untied[:, None, :])
     return estimate, *_bounds(np.clip(moved, -1, 1), estimate)
 
 
