@@ -94,10 +94,11 @@ def test_one_threshold_everywhere():
     from karenina.studies.plan.parsing import parse
     from karenina.studies.plan.plan import Selection
 
-    used = [inspect.signature(f).parameters["kl_threshold"].default for f in (udr, rank, compare, plain_scores)]
+    used = [inspect.signature(f).parameters["kl_threshold"].default for f in (rank, compare, plain_scores)]
     used += [inspect.signature(f).parameters["kl_threshold"].default for f in (rank_command, compare_command)]
     used += [Selection().kl_threshold, parse(PLAN).selection.kl_threshold]
     assert set(used) == {ACTIVE_KL}
+    assert inspect.signature(udr).parameters["kl_threshold"].default is None  # this one, or the release's
 
 
 def test_one_seed_per_setting_has_partners_in_all_to_all(finished, smoke):

@@ -90,8 +90,9 @@ def rank(
     screen.print(f"active: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
     for latents, name in ranking.best_per_informative.items():
         print(f"best with {latents} active latents: {name}")
-    if ranking.frame["score"].notna().any():
-        best = ranking.frame["run"][0]
+    able = ranking.frame[ranking.frame["score"].notna() & (ranking.frame["active"] > 0)]
+    if len(able):
+        best = able["run"].iloc[0]
         more = own_data(word)
         few = len(runs) <= 8
         next_steps(("show", best, *more), ("report", *runs, *more) if few else ("score", best, *more))
