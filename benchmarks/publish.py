@@ -201,7 +201,8 @@ def _lines(file: Path) -> pd.DataFrame:
         with contextlib.suppress(json.JSONDecodeError):
             model = json.loads(line)
             rows += [(model["run"], *score) for score in model["scores"]]
-    return pd.DataFrame(rows, columns=["run", "property", "metric", "value"])
+    found = pd.DataFrame(rows, columns=["run", "property", "metric", "value"])
+    return found.drop_duplicates(["run", "metric"], ignore_index=True)  # two may have computed at once
 
 
 def _with_tasks(frame: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:

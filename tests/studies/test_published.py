@@ -150,7 +150,7 @@ def test_scores_of_tasks_that_were_cut_off_are_computed_again(tmp_path):
     score = ["fairness", "fairness_mean", 0.5]
     whole = json.dumps({"run": "a", "scores": [score]})
     assert publish._lines(tmp_path / "none").empty
-    file.write_text(f"\n{whole}" + f"\n{whole[:-9]}" + "\n" + json.dumps({"run": "b", "scores": [score]}))
+    file.write_text(f"\n{whole}" + f"\n{whole[:-9]}" + 2 * ("\n" + json.dumps({"run": "b", "scores": [score]})))
     assert publish._lines(file).values.tolist() == [["a", *score], ["b", *score]]
 
 
