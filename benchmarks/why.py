@@ -31,6 +31,7 @@ from karenina.studies.papers.holtz2022 import METRICS as THREE
 from karenina.studies.papers.locatello2019 import METRICS as SIX
 from karenina.studies.papers.outputs import name as shown
 from karenina.studies.papers.study import Study
+from karenina.studies.results.table import Scores, wide_table
 from karenina.tasks import label_noise
 from karenina.training.stacked_learner import PopulationLearner
 
@@ -357,6 +358,13 @@ Table 1, lasso: disentanglement PCA .29, VAE .67, β-VAE .66, InfoGAN .75; NRMSE
 """
 
 
+UNFAIR = """## Unfairness
+
+Spearman correlation of scores with the mean unfairness of boosted trees, 250 β-VAEs on dSprites at side 16. Holtz et
+al. (2022), Table 4: dynamics -.72, BetaVAE score -.75, FactorVAE score -.80, MIG -.66.
+"""
+
+
 def _udr_says(means: pd.DataFrame) -> str:
     names = ("as it is", "models with the median of active latents or more")
     (usual, many), (before, after) = (
@@ -430,8 +438,33 @@ def page(out: Path = PAGE) -> None:
         )
         says += " enough to know the factors as the paper's do, so their disentanglement cannot be compared."
         parts += [TEAPOTS.strip(), says, markdown(["method", "steps", *names], rows)]
+    table = KEPT.parent / "tables" / "holtz2022" / "results.parquet"
+    parts += [UNFAIR.strip(), *unfairness(wide_table(Study(pd.read_parquet(table)).words_of(THREE)))]
     parts.append("Made by `python benchmarks/why.py page`.")
     out.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def unfairness(table: Scores) -> list[str]:
+    """Rank correlations of scores with unfairness: over which models, and over models or the means of settings."""
+    names = ["dynamics", *THREE]
+    scores = pd.DataFrame(table.values, columns=table.names)[["fairness_mean", *names]]
+    about = table.runs[["setting", "latents"]].reset_index(drop=True)
+    rows, found = [], {}
+    for words, kept in {"all": 0, "8 latents or more": 8}.items():
+        part = scores[about["latents"] >= kept].dropna()
+        for over, values in (("models", part), ("means of settings", part.groupby(about["setting"]).mean())):
+            rho = [correlation(values[name].to_numpy(), values["fairness_mean"].to_numpy()) for name in names]
+            rows.append([words, over, *(f"{r:z.2f} [{low:z.2f}, {high:z.2f}]" for r, low, high in rho)])
+            found[words, over] = dict(zip(names, (r for r, _, _ in rho)))
+    first, settled = found["all", "models"], found["all", "means of settings"]
+    many = found["8 latents or more", "means of settings"]
+    says = (
+        "The dynamics score is one number for all seeds of a setting: over means of settings it has "
+        f"{settled['dynamics']:.2f} in place of {first['dynamics']:.2f}. Without the models of 2 and 4 latents, which "
+        f"cannot hold five factors, it has {many['dynamics']:.2f}, and MIG {many['MIG']:.2f} in place of "
+        f"{first['MIG']:.2f}: intervals that hold what the paper prints."
+    )
+    return [says, markdown(["models", "correlation over", *map(shown, names)], rows)]
 
 
 VARIED = {"teapots": vary_teapots, "udr": vary_udr, "noise": vary_noise, "variance": vary_variance}

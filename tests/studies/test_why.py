@@ -63,3 +63,18 @@ def test_traces_of_other_layers_are_those_of_the_model(tmp_path):
     np.testing.assert_allclose(1 / (1 + np.exp(-logits)), decoded, atol=5e-3)
     x = karenina.load("blobs").sample(8, np.random.default_rng(0))[0]
     assert np.array_equal(codes.encode(x)[0], usual.encode(x)[0])  # training itself is the same
+
+
+def test_unfairness_is_told_apart_by_the_number_of_latents():
+    """Planted: with 8 latents better scores go with less unfairness, with 2 latents with more."""
+    fair = np.random.default_rng(0).normal(size=80)
+    latents = np.repeat([2, 8], 40)
+    score = np.where(latents == 8, -fair, 100 + fair)
+    runs = pd.DataFrame({"setting": np.arange(80) // 2, "latents": latents})
+    names = ("fairness_mean", "dynamics", *why.THREE)
+    says, table = why.unfairness(why.Scores(runs, np.column_stack([fair, *[score] * 4]), names, ("task",) * 5))
+    rows = {tuple(cell.strip() for cell in line.split("|")[1:3]): line for line in table.splitlines()[2:]}
+    for over in ("models", "means of settings"):
+        assert rows["8 latents or more", over].count("-1.00 [-1.00, -1.00]") == 4
+        assert "-1.00" not in rows["all", over]
+    assert "it has -1.00, and MIG -1.00 in place of" in says
