@@ -101,6 +101,10 @@ class BiasedGrid(FactorGrid):
     def weights(self, rows: NDArray[Any]) -> Floats:
         return self.bias.weights(rows)
 
+    @property
+    def drawable(self) -> int:
+        return int(np.count_nonzero(self.weights(self.rows(np.arange(len(self))))))
+
     def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.int64]:
         if not fixed:
             found = np.searchsorted(self._sums, self._sums[-1] * rng.random(n), side="right")
@@ -144,6 +148,10 @@ class BiasedTable(TableDataSet):
             raise ValueError(f"{data.name} has no image that correlate, only and held_out leave")
         if data.pairs is not None:
             self.pairs = data.pairs[(self._chances[data.pairs] > 0).all(axis=1)]
+
+    @property
+    def drawable(self) -> int:
+        return int(np.count_nonzero(self._chances))
 
     def draw_index(
         self, n: int, rng: np.random.Generator, candidates: NDArray[np.int64] | None = None
@@ -214,15 +222,6 @@ def biased(
         factors.sample(1, np.random.default_rng(0))  # says so of a box
     found.whole = data
     return found
-
-
-def possible(data: DataSet) -> int:
-    """How many of its images can be drawn: all, or those that only and held_out leave."""
-    if isinstance(data, BiasedTable):
-        return int(np.count_nonzero(data._chances))
-    if isinstance(data.factors, BiasedGrid):
-        return int(np.count_nonzero(data.factors.weights(data.factors.rows(np.arange(len(data))))))
-    return len(data)
 
 
 def spelled(correlate: Any) -> Any:

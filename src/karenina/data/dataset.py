@@ -77,6 +77,11 @@ class FactorGrid:
     def __len__(self) -> int:
         return int(np.prod(self.sizes, dtype=np.int64))
 
+    @property
+    def drawable(self) -> int:
+        """How many rows can be drawn."""
+        return len(self)
+
     def rows(self, index: ArrayLike) -> NDArray[np.int64]:
         """Flat indices (n,) to factor rows (n, k)."""
         flat = np.atleast_1d(np.asarray(index))
@@ -218,6 +223,11 @@ class DataSet:
         if self._size is None:
             raise TypeError(f"{self.name} has continuous factors, so it has no length")
         return self._size
+
+    @property
+    def drawable(self) -> int:
+        """How many of its images can be drawn: all, or those that only and held_out leave."""
+        return self.factors.drawable if isinstance(self.factors, FactorGrid) else len(self)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {size or 'continuous'}" for name, size in zip(self.factor_names, self.factor_sizes))

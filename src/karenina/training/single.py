@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from karenina._files import held, leftovers, make_folder, sweep
 from karenina._notebook import bar, in_notebook
 from karenina.data import DataSet, TableDataSet, load
-from karenina.data.biased import possible
 from karenina.data.pairs import Pairs
 from karenina.models import fast
 from karenina.models.objectives import Objective
@@ -360,7 +359,7 @@ def _enough_memory() -> Iterator[None]:
 def size_of(data: DataSet) -> float:
     """How many images training can draw, or inf."""
     try:
-        return possible(data)
+        return data.drawable
     except TypeError:  # continuous factors
         return float("inf")
 
