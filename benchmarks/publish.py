@@ -96,7 +96,7 @@ FIGURES = {
         *("figure_1", "figure_3", "figure_4", "figure_5", "figure_6", "figure_7"),
         *("figure_12", "figure_15", "figure_16", "figure_22"),
     ),
-    "duan2020": ("figure_1", "figure_2", "figure_6", "figure_8", "figure_9", "figure_11"),
+    "duan2020": ("figure_1", "figure_2", "figure_6", "figure_8", "figure_9"),
     "holtz2022": ("figure_1", "figure_3", "figure_4"),
     "carbonneau2022": ("figure_3",),
     "eastwood2018": ("figure_2", "figure_3", "figure_5", "figure_6"),

@@ -268,8 +268,9 @@ def test_three_groups_of_downstream_curves():
     for axis in figure.axes:
         assert [line.get_ydata().tolist() for line in axis.lines] == [[10, 100], [20, 200], [30, 300]]
     # A model without tasks is in no group, whatever its MIG.
-    more = rows("mig", [10.0], method="vae")
-    again = locatello2019_tasks.figure_23(study_of(*parts, more))
+    more = rows("mig", [10.0], method="vae"), rows("mig", [1.0], data="blobs")
+    again = locatello2019_tasks.figure_23(study_of(*parts, *more))
+    assert len(again.axes) == 2  # and a data set without tasks in no panel
     for axis in again.axes:
         assert [line.get_ydata().tolist() for line in axis.lines] == [[10, 100], [20, 200], [30, 300]]
 

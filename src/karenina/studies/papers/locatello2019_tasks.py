@@ -62,7 +62,7 @@ def _efficiency(study: Study, model: str, metrics: Metrics, only: str = "") -> F
     scores = study.scores_of(metrics)
     efficiency = column(scores, _task(scores, model, "efficiency"))
     names = [score for score in metrics if np.isfinite(column(scores, score)).any()]
-    datas = unique(scores.runs["data"])
+    datas = unique(scores.runs["data"][np.isfinite(efficiency)])
     datas = [data for data in datas if only and data.split(":")[0] == only] or (datas[:1] if only else datas)
     figure, axes = panel_grid(len(datas), len(names), 2.4, 2.1)
     for line, data in zip(axes, datas):
@@ -109,8 +109,12 @@ def _three_groups(study: Study, metrics: Metrics) -> Figure:
     _need(study)
     scores = study.scores_of(metrics)
     (metric,) = metrics
-    datas = unique(scores.runs["data"])
     models = [model for model in MODELS if any(n.startswith("downstream_") and model in n for n in scores.names)]
+    # Tasks may be those of some models and data sets alone.
+    measured = np.isfinite([column(scores, name) for name in scores.names if name.startswith("downstream_")]).any(
+        axis=0
+    )
+    datas = unique(scores.runs["data"][measured])
     figure, axes = panel_grid(len(models), len(datas), 2.7, 2.3)
     for line, model in zip(axes, models):
         sizes = sorted(
@@ -118,8 +122,7 @@ def _three_groups(study: Study, metrics: Metrics) -> Figure:
         )
         curves = np.column_stack([column(scores, _task(scores, model, str(size))) for size in sizes])
         for axis, data in zip(line, datas):
-            measured = np.isfinite(curves).all(axis=1)  # tasks may be those of some models alone
-            here = np.flatnonzero((scores.runs["data"] == data) & measured)
+            here = np.flatnonzero((scores.runs["data"] == data) & np.isfinite(curves).all(axis=1))
             group = three_groups(column(scores, metric)[here])
             for g, label in enumerate(GROUPS):
                 part = curves[here[group == g]]
