@@ -110,11 +110,8 @@ def _three_groups(study: Study, metrics: Metrics) -> Figure:
     scores = study.scores_of(metrics)
     (metric,) = metrics
     models = [model for model in MODELS if any(n.startswith("downstream_") and model in n for n in scores.names)]
-    # Tasks may be those of some models and data sets alone.
-    measured = np.isfinite([column(scores, name) for name in scores.names if name.startswith("downstream_")]).any(
-        axis=0
-    )
-    datas = unique(scores.runs["data"][measured])
+    every = np.column_stack([column(scores, n) for n in scores.names if n.startswith("downstream_")])
+    datas = unique(scores.runs["data"][np.isfinite(every).any(axis=1)])  # some data sets may be without tasks
     figure, axes = panel_grid(len(models), len(datas), 2.7, 2.3)
     for line, model in zip(axes, models):
         sizes = sorted(
