@@ -90,9 +90,8 @@ def rank(
     screen.print(f"active: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
     for latents, name in ranking.best_per_informative.items():
         print(f"best with {latents} active latents: {name}")
-    able = ranking.frame[ranking.frame["score"].notna() & (ranking.frame["active"] > 0)]
-    if len(able):
-        best = able["run"].iloc[0]
+    if len(ranking.able):
+        best = ranking.frame["run"][ranking.able[0]]
         more = own_data(word)
         few = len(runs) <= 8
         next_steps(("show", best, *more), ("report", *runs, *more) if few else ("score", best, *more))

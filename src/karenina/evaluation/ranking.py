@@ -70,16 +70,20 @@ class RunRanking:
     @property
     def best(self) -> "Run":
         """The run with the highest score, of those with an active latent."""
-        scored = np.isfinite(self.frame["score"].to_numpy())
-        if not scored.any():
+        if not np.isfinite(self.frame["score"]).any():
             raise ValueError(f"no run has a score by {self.by}, so none is best")
-        able = np.flatnonzero(scored & (self.frame["active"].to_numpy() > 0))
+        able = self.able
         if not len(able):
             raise ValueError(
                 f"no run with a score by {self.by} has an active latent (KL above {self.kl_threshold:g} nats), "
                 "so none is best"
             )
         return self.runs[able[0]]
+
+    @property
+    def able(self) -> NDArray[np.int64]:
+        """Rows of the frame that have a score and an active latent, the best first."""
+        return np.flatnonzero(np.isfinite(self.frame["score"]) & (self.frame["active"] > 0))
 
 
 def setting_of(config: "Config") -> str:

@@ -44,12 +44,15 @@ class Preset:
     aggregation : "maximum" or "entropy"
         How a similarity matrix becomes a number: equation 2, or the entropies of DCI, which Duan et al. (2020), A.2,
         found inferior; it counts active latents alone.
+    kl_threshold : float
+        Above this KL a latent is active, in nats, unless `udr` is given another.
     """
 
     alpha: float | None = None
     multitask: bool = True
     uninformative: Literal["zero", "keep", "drop"] = "zero"
     aggregation: Literal["maximum", "entropy"] = "maximum"
+    kl_threshold: float = ACTIVE_KL
 
     def __post_init__(self) -> None:
         if self.alpha is not None and not self.alpha > 0:
@@ -60,9 +63,10 @@ class Preset:
         one_of("aggregation", self.aggregation, ("maximum", "entropy"))
 
 
-PRESETS = {"paper": Preset(), "dlib": Preset(alpha=0.1, multitask=False, uninformative="drop")}
-# Above this KL a latent is active in disentanglement_lib.
-_DLIB_KL = 0.01
+PRESETS = {
+    "paper": Preset(),
+    "dlib": Preset(alpha=0.1, multitask=False, uninformative="drop", kl_threshold=0.01),
+}
 
 
 def udr(
@@ -107,7 +111,7 @@ def udr(
         Use this many of the rows, drawn at random. Folds are contiguous: give rows in random order.
     seed : int or Generator
     kl_threshold : float
-        None: 0.05 nats, or the 0.01 of the release for preset "dlib".
+        None: that of the preset, 0.05 nats ("dlib": 0.01).
     matrices : bool
         Keep the similarity matrix of every pair, too, in `.matrices`.
     workers : int or `Workers`
@@ -125,7 +129,7 @@ def udr(
     if partners is not None:
         positive_integer(partners, "partners")
     if kl_threshold is None:
-        kl_threshold = _DLIB_KL if preset == "dlib" else ACTIVE_KL
+        kl_threshold = chosen.kl_threshold
     if not kl_threshold >= 0:
         raise ValueError(f"kl_threshold must be at least 0; got {kl_threshold}")
     method = _method(similarity, chosen)
