@@ -59,10 +59,10 @@ CLAIMS = """# Ten claims of the five papers, tried here
 
 {models:,} models ({methods}; {sets}): {strengths} strengths, {seeds} seeds, small images and a small network, as in
 `karenina study run locatello2019 --scale laptop`; the dynamics score has {traced} models of its own, InfoGAN {teapots}.
-This is not the papers' scale, and a verdict is about these models. In brackets: 95 % intervals from leaving out one seed at a
-time (of the dynamics score: from resampling its settings). A claim *agrees* if the whole interval is on the side of the
-bound that it says, *disagrees* if the whole is on the other, and otherwise these models *cannot tell*. The bounds were
-fixed beforehand (`benchmarks/claims.py`).
+This is not the papers' scale, and a verdict is about these models. In brackets: 95 % intervals from leaving out one
+seed at a time (of the dynamics score: from resampling its settings). A claim *agrees* if the whole interval is on
+the side of the bound that it says, *disagrees* if the whole is on the other, and otherwise these models *cannot
+tell*. The bounds were fixed beforehand (`benchmarks/claims.py`).
 
 {table}
 
