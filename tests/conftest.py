@@ -18,6 +18,15 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.pop("KARENINA_DATA", None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def print_dpi():
+    """Figures are drawn with few pixels, which takes half the time; this is how many they have for users."""
+    from karenina import _figures
+
+    before, _figures.DPI = _figures.DPI, 60
+    return before
+
+
 @pytest.fixture(scope="session")
 def command():
     """The command line without the second that a process of its own takes to import: command("data", "list")."""

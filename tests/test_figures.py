@@ -21,7 +21,8 @@ def shown(figure, path):
     assert path.stat().st_size > 100
 
 
-def test_no_word_is_cut_and_pictures_are_fit_to_print(tmp_path):
+def test_no_word_is_cut_and_pictures_are_fit_to_print(tmp_path, monkeypatch, print_dpi):
+    monkeypatch.setattr("karenina._figures.DPI", print_dpi)
     widths = []
     for words in ("x", "a factor whose name is long"):
         figure = Figure(figsize=(2, 1))

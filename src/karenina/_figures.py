@@ -14,27 +14,33 @@ class Figure(MatplotlibFigure):
     """A figure whose words are shown as they are. matplotlib would set what stands between two `$` as a formula, and
     fail where it is none: names of factors, data sets and runs are their owners' business."""
 
+    _plain = False  # all its words, while files are written
+
     def draw(self, renderer: Any) -> None:
-        self._no_formulas()
+        if not self._plain:
+            self._no_formulas()
         super().draw(renderer)
 
-    def savefig(self, *files: Any, dpi: float = DPI) -> None:  # type: ignore[override]
+    def savefig(self, *files: Any, dpi: float | None = None) -> None:  # type: ignore[override]
         """Write it to files, by their endings, as large as its words need, so that none is cut however long it is.
 
         What words need is found once for all files. matplotlib would draw everything twice for each of them.
         """
+        dpi = DPI if dpi is None else dpi
         self._no_formulas()
         engine, before = self.get_layout_engine(), self.dpi
         self.dpi = dpi
         try:
             if engine is not None:
                 engine.execute(self)
+                self._no_formulas()  # of ticks that the layout has added
             box = self.get_tightbbox(FigureCanvasAgg(self).get_renderer()).padded(MARGIN)
             self.set_layout_engine(None)
+            self._plain = True
             for file in files:
                 super().savefig(file, dpi=dpi, bbox_inches=box)
         finally:
-            self.dpi = before
+            self.dpi, self._plain = before, False
             self.set_layout_engine(engine)
 
     def _no_formulas(self) -> None:

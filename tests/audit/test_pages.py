@@ -23,10 +23,12 @@ def karenina(*words, cwd):
 
 @pytest.fixture(scope="module")
 def small():
-    return run(["mig", "irs", "dci_lasso"], protocols=["ours", "quantile"], seeds=2, rows=300)
+    experiments = ["noise", "mixing", "redundancy", "samples", "scale", "dead"]
+    return run(["mig", "irs", "dci_lasso"], protocols=["ours", "quantile"], seeds=2, rows=300, experiments=experiments)
 
 
-def test_the_page_holds_tables_rules_and_pictures(small, tmp_path):
+def test_the_page_holds_tables_rules_and_pictures(small, tmp_path, monkeypatch, print_dpi):
+    monkeypatch.setattr("karenina._figures.DPI", print_dpi)
     made = write(small, tmp_path)
     assert {path.name for path in made} == {
         "audit.md",
