@@ -65,9 +65,11 @@ def metric_groups(
     metrics: Iterable[str] | None, protocols: Iterable[str], mine: Mapping[str, Callable[..., Any]], trees: bool
 ) -> list[MetricGroup]:
     """Metrics to measure together. Those with trees stand apart: they are slow, and see fewer rows."""
-    asked = None if metrics is None else list(dict.fromkeys(known for name in metrics for known in _known(name)))
+    wanted = [metrics] if isinstance(metrics, str) else metrics
+    asked = None if wanted is None else list(dict.fromkeys(known for name in wanted for known in _known(name)))
     groups = []
-    for protocol in dict.fromkeys([protocols] if isinstance(protocols, str) else protocols):
+    protocols = list(dict.fromkeys([protocols] if isinstance(protocols, str) else protocols))
+    for protocol in protocols:
         if protocol not in AUDITED_PROTOCOLS:
             raise ValueError(f"no protocol {protocol!r}; {hint(protocol, AUDITED_PROTOCOLS)}")
         chosen = {name: settings(name, protocol) for name in (audited(by_default=True) if asked is None else asked)}

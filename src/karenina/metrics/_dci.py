@@ -12,7 +12,7 @@ from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, met
 from karenina.numerics import lasso
 from karenina.numerics.boosting import Sorted, boost
 from karenina.numerics.checks import one_of, positive_integer
-from karenina.numerics.columns import scale_of
+from karenina.numerics.columns import range_unit, scale_of
 from karenina.numerics.forests import choose, forest
 
 Fitted = tuple[Floats, Floats, dict[str, Any]]
@@ -369,11 +369,12 @@ def _quality(measure: str, column: Floats, train: Ints, test: Ints, predicted: F
     if measure == "accuracy":
         shared = np.isin(truth, column[train])
         return float((predicted == truth)[shared].mean()) if shared.any() else float("nan")
-    error = float(((predicted - truth) ** 2).mean())
+    unit = range_unit(column)
+    error = float((((predicted - truth) / unit) ** 2).mean())
     if measure == "nrmse":
-        deviation = float(column[train].std())
+        deviation = float((column[train] / unit).std())
         return float(np.sqrt(error)) / deviation if deviation > 0 else float("nan")
-    return max(0.0, 1 - error / (column.max() - column.min()) ** 2 / guess_error)
+    return max(0.0, 1 - error / ((column.max() - column.min()) / unit) ** 2 / guess_error)
 
 
 def _target(column: Floats, continuous: bool) -> tuple[NDArray[Any], Floats, int, float, float]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from karenina.metrics._dci import dci_from_importance
 from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, Test, metric, split
 from karenina.numerics.checks import positive_integer
-from karenina.numerics.columns import scale_of
+from karenina.numerics.columns import range_unit, scale_of
 
 CAPACITIES = (16, 32, 64, 128, 256, 512)
 # Of the frequencies of the features, divided by sqrt(d): small, so that few features already hold every linear map.
@@ -223,6 +223,7 @@ def _targets(inputs: Inputs, train: Ints, held: Ints) -> list[_Target]:
     found = []
     for j, column in enumerate(inputs.factors.T):
         if inputs.continuous[j]:
+            column = column / range_unit(column)
             truth = column[held]
             variance = float(truth.var())
             known, baseline = np.ones(len(truth), bool), 1.0 if variance else 0.0

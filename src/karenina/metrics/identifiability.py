@@ -6,7 +6,7 @@ import numpy as np
 
 from karenina.metrics._inputs import Continuous, Floats, Inputs, Result, Test, metric, split
 from karenina.numerics.checks import varying
-from karenina.numerics.columns import standardised
+from karenina.numerics.columns import range_unit, standardised
 
 Correlation = Literal["linear", "rank"]
 
@@ -121,9 +121,10 @@ def r2_affine(
     live = varying(inputs.codes[train])  # a constant code differs from its mean by rounding
     width = np.abs(inputs.codes[train] - mean).max(axis=0)
     z = np.where(live, (inputs.codes - mean) / np.where(live, width, 1.0), 0.0)
-    centre = inputs.factors[train].mean(axis=0)
-    weights = np.linalg.lstsq(z[train], inputs.factors[train] - centre, rcond=None)[0]
-    truth = inputs.factors[held]
+    factors = inputs.factors / range_unit(inputs.factors)
+    centre = factors[train].mean(axis=0)
+    weights = np.linalg.lstsq(z[train], factors[train] - centre, rcond=None)[0]
+    truth = factors[held]
     error = ((truth - centre - z[held] @ weights) ** 2).sum(axis=0)
     variance = ((truth - truth.mean(axis=0)) ** 2).sum(axis=0)
     ratio = np.divide(error, variance, out=np.full(len(error), np.nan), where=variance > 0)

@@ -3,7 +3,7 @@
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from operator import attrgetter
@@ -222,6 +222,7 @@ def score(
     (0.99, ['compactness', 'modularity', 'compactness', 'explicitness'])
     """
     positive_integer(repeats, "repeats")
+    metrics = list(metrics) if isinstance(metrics, Iterator) else metrics
     chosen, own, parts = select(metrics, protocol), own_metrics(metrics), asked_for(metrics)
     inputs = check(codes, factors, continuous, factor_names, test)
     for settings in chosen.values():

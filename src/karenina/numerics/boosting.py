@@ -133,6 +133,8 @@ def boost(train: Sorted | Binned, target: NDArray[Any], classes: int, rng: np.ra
     array([0, 1])
     """
     n, d = train.codes.shape
+    unit = 1.0 if classes else _unit(target)
+    target = target / unit if unit != 1 else target
     start = _start(target, classes)
     trees = len(start)
     wanted = ((target == np.arange(classes)[:, None]) if trees > 1 else target[None]).astype(np.float64)
@@ -151,7 +153,14 @@ def boost(train: Sorted | Binned, target: NDArray[Any], classes: int, rng: np.ra
             tree = feature[r, t], cut[r, t], leaf[r, t]
             grow(residual[t], curvature[t], scale, raw[t], *tree, importance, state)
     total = importance.sum()
-    return Boosted(start, feature, cut, leaf, importance / total if total > 0 else importance, classes)
+    shares = importance / total if total > 0 else importance
+    return Boosted(start * unit, feature, cut, leaf * unit, shares, classes)
+
+
+def _unit(target: Floats) -> float:
+    """A power of two to divide numbers by: trees take a variance below 2e-16 for rounding, and square residuals."""
+    width = float(np.ptp(target))
+    return 2.0 ** np.floor(np.log2(width)) if 0 < width < 1 or width > 1e100 else 1.0
 
 
 def _start(target: NDArray[Any], classes: int) -> Floats:
