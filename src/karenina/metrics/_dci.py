@@ -8,12 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, metric, split
+from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, mean_of_known, metric, split
 from karenina.numerics import lasso
-from karenina.numerics.boosting import Sorted, boost
 from karenina.numerics.checks import one_of, positive_integer
 from karenina.numerics.columns import range_unit, scale_of
-from karenina.numerics.forests import choose, forest
+from karenina.numerics.ensembles import Sorted, boost, choose, forest
 
 Fitted = tuple[Floats, Floats, dict[str, Any]]
 MEASURES = ("accuracy", "explicitness", "nrmse")
@@ -280,7 +279,7 @@ def dci(
     of_given = tuple(measure_of.get(j) for j in range(len(inputs.declared)))
     return replace(
         result,
-        informativeness=float(np.nanmean(quality)) if np.isfinite(quality).any() else float("nan"),
+        informativeness=mean_of_known(quality),
         importance=inputs.among_given(importance.T).T,
         per_factor=inputs.among_given(result.per_factor),
         per_factor_informativeness=inputs.among_given(np.array(quality)),

@@ -204,6 +204,13 @@ def drawn(n: int, fraction: float, rows: int | None, rng: np.random.Generator, *
     return order[held:], order[:held]
 
 
+def mean_of_known(values: ArrayLike) -> float:
+    """The mean of what is not NaN; NaN if all are."""
+    known = np.asarray(values, np.float64)
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """`float(result)` is the headline value. Arrays that a metric does not have are None.

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.numerics.boosting import Binned, Sorted, boost
 from karenina.numerics.checks import positive_integer
+from karenina.numerics.ensembles import Binned, Sorted, boost
 from karenina.numerics.logistic import FOLDS, PENALTIES, cross_validated
 from karenina.tasks._inputs import Array, chosen_models, rows
 
