@@ -20,7 +20,7 @@ from karenina._words import hint
 from karenina.metrics._inputs import check
 from karenina.metrics.information import Binning
 from karenina.metrics.registry import METRICS, PROTOCOLS
-from karenina.metrics.scoring import ALL, measure
+from karenina.metrics.scoring import ALL, Asked, measure
 
 # Our defaults, the same with bins of equal population instead of equal width, and the published protocols.
 AUDITED_PROTOCOLS = ("ours", "quantile", *PROTOCOLS)
@@ -151,12 +151,13 @@ def apply(group: MetricGroup, codes: NDArray[Any], factors: NDArray[Any], catego
     if group.protocol == "locatello" and not categorical:
         factors = np.floor(LEVELS * factors / (factors.max(axis=0) * (1 + 1e-12)))
         categorical = True
-    results: dict[str, Any] = dict.fromkeys(group.metrics)
+    chosen = {name: Asked(METRICS[name], settings) for name, settings in group.metrics.items()}
+    results: dict[str, Any] = dict.fromkeys(chosen)
     notes = dict.fromkeys(group.metrics, "")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            results, _, notes = measure(group.metrics, check(codes, factors, not categorical), seed)
+            results, _, notes = measure(chosen, check(codes, factors, not categorical), seed)
         except ValueError as error:  # too few rows for any metric
             notes = dict.fromkeys(group.metrics, str(error))
     found = []
