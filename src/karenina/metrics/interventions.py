@@ -89,7 +89,7 @@ def z_diff(
     usable = _usable(source, inputs)
     label = rng.integers(len(usable), size=train + evaluate)
     feature = source.differences(usable[label], batch, per_pair, rng)
-    w = multinomial(Design.of(feature[:train]), label[:train], len(usable), tolerance=1e-5)
+    w = multinomial(Design.of(feature[:train]), label[:train], len(usable))
     right = (feature @ w[:-1] + w[-1]).argmax(axis=1) == label
     details = {"train_accuracy": float(right[:train].mean()), "active_codes": int(inputs.live.sum())}
     per_factor = _accuracies(label[train:], right[train:], usable, inputs)
