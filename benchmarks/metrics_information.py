@@ -18,9 +18,9 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from karenina.metrics._inputs import check
-from karenina.metrics._irs import irs
 from karenina.metrics._sap import sap
 from karenina.metrics.information import dcimig, jemmig, mig, mig_sup, modularity
+from karenina.metrics.interventions import irs
 from karenina.metrics.label_free import mutual_information
 
 Array = np.ndarray

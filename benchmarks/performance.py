@@ -23,9 +23,8 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from karenina.numerics import lasso, logistic
-from karenina.numerics.boosting import Binned, Sorted, boost
 from karenina.numerics.column_kernels import standardised_ranks
-from karenina.numerics.forests import forest
+from karenina.numerics.ensembles import Binned, Sorted, boost, forest
 from karenina.numerics.histograms import count, discretise, information
 from karenina.numerics.lasso_kernels import lassos
 from karenina.numerics.neighbours import label_information

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from karenina.numerics.boosting import Binned, boost
+from karenina.numerics.ensembles import Binned, boost
 from karenina.tasks import downstream, fairness, shift
 
 SIZES = (3, 6, 40, 32, 32)

@@ -8,7 +8,7 @@ import argparse
 import numpy as np
 from pages import markdown, write_part
 
-from karenina.numerics.medians import medians
+from karenina.numerics.resampling import medians
 from karenina.selection import udr
 
 MODELS, ROWS, LATENTS, DRAWS, RESAMPLES = 400, 200, 4, 60, 500

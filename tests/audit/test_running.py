@@ -322,3 +322,22 @@ def test_metrics_on_request_are_audited_when_named():
     names = {m for group in metric_groups(["all"], ["ours"], {}, False) for m in group.metrics}
     by_default = {m for group in metric_groups(None, ["ours"], {}, True) for m in group.metrics}
     assert names - by_default == {"infomec", "dci_es", "mcc", "mcc_rank", "r2_affine"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "holds no audit"),
+        ('{"about": {"form', "holds no audit"),
+        ('{"about": {"format": 1}}\n', "is not the file of an audit"),
+    ],
+)
+def test_an_audit_that_was_stopped_at_once_is_one_line(tmp_path, text, message):
+    (tmp_path / "scores.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path)
+
+
+def test_one_metric_and_one_experiment_need_no_list():
+    found = run("mig", protocols="ours", experiments="noise", seeds=1, rows=200)
+    assert [*found.about["bins"], *found.about["experiments"]] == ["ours/mig", "noise"]

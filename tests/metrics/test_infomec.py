@@ -15,7 +15,7 @@ from sklearn.metrics import log_loss, mutual_info_score
 from sklearn.preprocessing import StandardScaler
 
 from karenina.metrics import infomec
-from karenina.numerics.class_neighbours import class_information
+from karenina.numerics.neighbours import class_information
 from karenina.numerics.softmax import Rows, mean_log_loss
 
 

@@ -203,3 +203,13 @@ def test_factor_labels_bin_the_continuous_ones():
     inputs = check(factors, factors)
     assert inputs.binned(10).max(axis=0).tolist() == [49, 9]
     assert inputs.binned(10, categorical=True).max(axis=0).tolist() == [9, 9]
+
+
+def test_floats_beyond_exact_integers_are_continuous():
+    masses = 2e30 * np.array([1.5, 0.5, 8.25, 1.0, 3.0, 0.75])
+    assert check(CODES, np.column_stack([masses, FACTORS])).continuous.tolist() == [True, False]
+
+
+def test_long_numbers_as_text_are_not_merged():
+    names = ["9007199254740992", "9007199254740993"] * 3
+    assert len(np.unique(check(CODES, names).labels)) == 2

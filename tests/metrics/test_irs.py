@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karenina.metrics._irs import irs
+from karenina.metrics.interventions import irs
 
 LOCATELLO = {"quantile": 0.99, "factor_bins": 20, "bin_labels": True, "code_weights": "deviation"}
 CARBONNEAU = {"quantile": 1.0, "factor_bins": 10, "code_weights": "deviation"}

@@ -450,3 +450,20 @@ def test_protocol_locatello_agrees_with_the_released_library(case):
     for name, key in [("z_diff", "beta_vae_study_10000_5000"), ("z_min_variance", "factor_vae_study_10000_5000")]:
         if key in sampled:
             assert table[name].value == pytest.approx(sampled[key]["result"]["eval_accuracy"], abs=0.03), name
+
+
+@pytest.mark.parametrize("unit", [2.0**-700, 2.0**600])
+def test_units_of_continuous_factors_do_not_matter(unit):
+    rng = np.random.default_rng(0)
+    v = rng.uniform(size=(300, 3))
+    z = v + 0.1 * rng.normal(size=v.shape)
+    names = [name for name in QUICK if name != "dci_aligned"]
+    plain, scaled = (scoring.score(z, factors, metrics=iter(names)) for factors in (v, unit * v))
+    assert {row.metric: row.note for row in scaled.rows} == {row.metric: row.note for row in plain.rows}
+    assert [row.value for row in scaled.rows] == pytest.approx([row.value for row in plain.rows], abs=1e-6)
+    for model in ("forest", "boosted"):
+        assert dci(z, unit * v, model=model).informativeness == pytest.approx(
+            dci(z, v, model=model).informativeness, abs=1e-3
+        )
+    errors = [dci(z, factors, informativeness="nrmse").informativeness for factors in (v, unit * v)]
+    assert 0 < errors[0] == pytest.approx(errors[1])

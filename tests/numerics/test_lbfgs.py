@@ -6,8 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from karenina.numerics.lbfgs import STEP, first_step, next_step
-from karenina.numerics.softmax import ROWS, Rows
-from karenina.numerics.softmax_kernels import descend
+from karenina.numerics.softmax import ROWS, Rows, descend
 
 
 def problem(seed, separable=False):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import quantile_test
 
-from karenina.numerics.medians import least_for_interval, medians
+from karenina.numerics.resampling import least_for_interval, medians
 
 
 def runs(groups):

@@ -66,6 +66,8 @@ def test_centrality_by_loops_and_bad_input():
         model_centrality(np.ones((2, 3)))
     with pytest.raises(ValueError, match="expected codes"):
         fixed_latent_score(np.ones((4, 3)), np.ones(4), np.ones(3))
+    with pytest.raises(ValueError, match="must be finite"):
+        fixed_latent_score(np.full((4, 3, 2), np.nan), np.arange(4) % 2, np.ones(2))
 
 
 def test_factorised_codes_keep_each_latent_and_lose_what_ties_them():

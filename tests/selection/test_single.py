@@ -130,3 +130,9 @@ def test_one_total_correlation_and_one_mutual_information():
         assert mean_pairwise_mi(codes) == float(mutual_information(codes))
     assert total_correlation(np.hstack([z, z @ rng.normal(size=(3, 3))])) == np.inf
     assert mean_pairwise_mi(with_constant) == mean_pairwise_mi(with_constant[:, :3]) > 0
+
+
+@pytest.mark.parametrize("unit", [2.0**-700, 2.0**600])
+def test_support_does_not_depend_on_the_unit(unit):
+    codes = np.random.default_rng(0).normal(size=(200, 3))
+    assert float(factorised_support(unit * codes)) == pytest.approx(float(factorised_support(codes)))

@@ -9,7 +9,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 
 from karenina.numerics import logistic
-from karenina.numerics.boosting import Binned, boost
+from karenina.numerics.ensembles import Binned, boost
 from karenina.tasks import downstream
 
 
@@ -165,7 +165,7 @@ Z, V = table(30)
         (Z[:2], V[:2], {}, "have 2 rows, at least 3"),
         (Z, V, {"models": ["svm"]}, "no model 'svm'; known: logistic, boosted"),
         (Z, V, {"sizes": [0]}, "each of sizes must be an integer of at least 1, got 0"),
-        (Z, V, {"sizes": []}, "nothing to do"),
+        (Z, V, {"sizes": []}, "sizes must be one or more"),
         (Z, V, {"test": 0.5}, "test must be an integer of at least 1, got 0.5"),
         (Z, V, {"test_codes": Z}, "go together"),
         (Z, V, {"test_codes": Z[:, :2], "test_factors": V}, r"do not have the columns of"),
@@ -175,3 +175,22 @@ Z, V = table(30)
 def test_bad_input(codes, factors, options, message):
     with pytest.raises(ValueError, match=message):
         downstream(codes, factors, **options)
+
+
+@pytest.mark.parametrize("unit", [2.0**-30, 2.0**-700, 2.0**600])
+def test_units_of_continuous_factors_do_not_matter(unit):
+    rng = np.random.default_rng(0)
+    v = rng.uniform(size=(300, 2))
+    z = v @ [[1, 0.2], [0, 1]] + 0.05 * rng.normal(size=v.shape)
+    plain, scaled = (downstream(z, factors, sizes=(100,)).scores for factors in (v, unit * v))
+    assert plain.min() > 0.9
+    assert scaled == pytest.approx(plain, abs=1e-9)
+
+
+def test_text_of_test_rows_has_the_labels_of_the_training_rows():
+    """Of which the test rows lack the first in order."""
+    rng = np.random.default_rng(0)
+    words = np.array(["ant", "bee", "cat"])
+    v, w = rng.integers(3, size=300), rng.integers(1, 3, size=100)
+    scores = downstream(v[:, None], words[v], sizes=(200,), test_codes=w[:, None], test_factors=words[w]).mean
+    assert scores.tolist() == [[1.0], [1.0]]

@@ -72,11 +72,13 @@ def test_a_constant_factor_and_numbers():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "other"}, "no kind 'other'"),
+        ({"kind": "other"}, "kind must be one of corner, correlated"),
         ({"models": ["svm"]}, "no model 'svm'"),
         ({"pair_of": (0, 0)}, "two different columns of the 2 factors"),
         ({"pair_of": (0, 5)}, "two different columns"),
         ({"kind": "correlated", "sigma": 0}, "sigma must be above 0"),
+        ({"rows": -5}, "rows must be an integer of at least 1, got -5"),
+        ({"models": []}, "no model asked for; there are logistic, boosted"),
     ],
 )
 def test_bad_input(options, message):
@@ -84,3 +86,10 @@ def test_bad_input(options, message):
         shift(GRID, GRID, **options)
     with pytest.raises(ValueError, match="two factors, got one"):
         shift(GRID, GRID[:, 0])
+
+
+def test_units_of_factors_do_not_matter():
+    rng = np.random.default_rng(0)
+    v = rng.random((400, 2))
+    scores = [shift(v + 0.05 * rng.normal(size=v.shape), unit * v, rows=200).unseen for unit in (2.0, 2.0**-40)]
+    assert scores[0] == pytest.approx(scores[1], abs=0.2)

@@ -90,3 +90,11 @@ def test_the_corners_of_the_docstring_are_never_trained_on():
         )
         assert not seen.any()
         assert possible.any()
+
+
+@pytest.mark.parametrize("unit", [2.0**-700, 2.0**600])
+def test_units_do_not_matter(unit):
+    plain = zero_shot(LINEAR[:400], V[:400], CORNER[:400])
+    for codes, factors in ((unit * LINEAR, V), (LINEAR, unit * V)):
+        found = zero_shot(codes[:400], factors[:400], CORNER[:400])
+        assert found.inside == pytest.approx(plain.inside)

@@ -20,7 +20,7 @@ from karenina._words import hint
 from karenina.metrics._inputs import check
 from karenina.metrics.information import Binning
 from karenina.metrics.registry import METRICS, PROTOCOLS
-from karenina.metrics.scoring import ALL, measure
+from karenina.metrics.scoring import ALL, Asked, measure
 
 # Our defaults, the same with bins of equal population instead of equal width, and the published protocols.
 AUDITED_PROTOCOLS = ("ours", "quantile", *PROTOCOLS)
@@ -65,9 +65,11 @@ def metric_groups(
     metrics: Iterable[str] | None, protocols: Iterable[str], mine: Mapping[str, Callable[..., Any]], trees: bool
 ) -> list[MetricGroup]:
     """Metrics to measure together. Those with trees stand apart: they are slow, and see fewer rows."""
-    asked = None if metrics is None else list(dict.fromkeys(known for name in metrics for known in _known(name)))
+    wanted = [metrics] if isinstance(metrics, str) else metrics
+    asked = None if wanted is None else list(dict.fromkeys(known for name in wanted for known in _known(name)))
     groups = []
-    for protocol in dict.fromkeys([protocols] if isinstance(protocols, str) else protocols):
+    protocols = list(dict.fromkeys([protocols] if isinstance(protocols, str) else protocols))
+    for protocol in protocols:
         if protocol not in AUDITED_PROTOCOLS:
             raise ValueError(f"no protocol {protocol!r}; {hint(protocol, AUDITED_PROTOCOLS)}")
         chosen = {name: settings(name, protocol) for name in (audited(by_default=True) if asked is None else asked)}
@@ -149,12 +151,13 @@ def apply(group: MetricGroup, codes: NDArray[Any], factors: NDArray[Any], catego
     if group.protocol == "locatello" and not categorical:
         factors = np.floor(LEVELS * factors / (factors.max(axis=0) * (1 + 1e-12)))
         categorical = True
-    results: dict[str, Any] = dict.fromkeys(group.metrics)
+    chosen = {name: Asked(METRICS[name], settings) for name, settings in group.metrics.items()}
+    results: dict[str, Any] = dict.fromkeys(chosen)
     notes = dict.fromkeys(group.metrics, "")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            results, _, notes = measure(group.metrics, check(codes, factors, not categorical), seed)
+            results, _, notes = measure(chosen, check(codes, factors, not categorical), seed)
         except ValueError as error:  # too few rows for any metric
             notes = dict.fromkeys(group.metrics, str(error))
     found = []

@@ -2,7 +2,6 @@
 
 import json
 import math
-import operator
 import os
 import pickle
 import signal
@@ -157,12 +156,10 @@ def run(
     >>> found.curve("ours", "mig", "compactness", "noise")["mean"].round(1).tolist()
     [0.9, 0.5, 0.2, 0.1, 0.0, 0.0]
     """
-    seeds, rows, tree_rows, workers = map(operator.index, (seeds, rows, tree_rows, workers))
-    positive_integer(seeds, "seeds")
-    positive_integer(workers, "workers")
-    positive_integer(rows, "rows", 200)
-    positive_integer(tree_rows, "tree_rows", 200)
-    names = list(EXPERIMENTS) if experiments is None else list(dict.fromkeys(experiments))
+    seeds, workers = positive_integer(seeds, "seeds"), positive_integer(workers, "workers")
+    rows, tree_rows = positive_integer(rows, "rows", 200), positive_integer(tree_rows, "tree_rows", 200)
+    asked = [experiments] if isinstance(experiments, str) else experiments
+    names = list(EXPERIMENTS) if asked is None else list(dict.fromkeys(asked))
     for name in names:
         if name not in EXPERIMENTS:
             raise ValueError(f"no experiment {name!r}; {hint(name, EXPERIMENTS)}")
@@ -224,7 +221,9 @@ def _read(path: str | os.PathLike[str]) -> Audit:
     file = Path(path) / "scores.jsonl"
     if not file.exists():
         raise ValueError(f"{path} holds no audit")
-    about, done, _ = _load(file)
+    about, done, whole = _load(file)
+    if not whole:
+        raise ValueError(f"{path} holds no audit: it was stopped before its first line")
     keys = [json.loads(key) for key in done]
     unknown = sorted({name for _, name, *_ in keys if name != PERFECT} - set(EXPERIMENTS))
     if unknown:
@@ -341,6 +340,8 @@ def _load(file: Path) -> tuple[dict[str, Any], dict[str, list[Score]], int]:
         raise ValueError(f"{file} is not the file of an audit, or is damaged") from None
     if about.get("format", FORMAT) != FORMAT:
         raise ValueError(f"{file} has format {about['format']}, this version of karenina has {FORMAT}")
+    if whole and "experiments" not in about:
+        raise ValueError(f"{file} is not the file of an audit, or is damaged")
     return about, done, len(whole)
 
 

@@ -9,19 +9,17 @@ from karenina.metrics._dci_es import DCIES, dci_es
 from karenina.metrics._explicitness import explicitness
 from karenina.metrics._infomec import InfoMEC, infomec
 from karenina.metrics._inputs import Metric, Result
-from karenina.metrics._irs import irs
 from karenina.metrics._sap import sap
 from karenina.metrics.alignment import AlignedDCI, aligned_dci
 from karenina.metrics.files import read_codes
-from karenina.metrics.identifiability import mcc, r2_affine
+from karenina.metrics.identifiability import linearity, mcc, r2_affine, yang_amari_error
 from karenina.metrics.information import Binning, dcimig, jemmig, mig, mig_sup, modularity
-from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
+from karenina.metrics.interventions import irs, z_diff, z_max_variance, z_min_variance
 from karenina.metrics.label_free import (
     gaussian_total_correlation,
     gaussian_wasserstein_correlation,
     mutual_information,
 )
-from karenina.metrics.linear import linearity, yang_amari_error
 from karenina.metrics.plots import hinton, plot_scores
 from karenina.metrics.registry import METRICS, PROTOCOLS
 from karenina.metrics.scoring import score

@@ -8,12 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, metric, split
+from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, mean_of_known, metric, split
 from karenina.numerics import lasso
-from karenina.numerics.boosting import Sorted, boost
 from karenina.numerics.checks import one_of, positive_integer
-from karenina.numerics.columns import scale_of
-from karenina.numerics.forests import choose, forest
+from karenina.numerics.columns import range_unit, scale_of
+from karenina.numerics.ensembles import Sorted, boost, choose, forest
 
 Fitted = tuple[Floats, Floats, dict[str, Any]]
 MEASURES = ("accuracy", "explicitness", "nrmse")
@@ -280,7 +279,7 @@ def dci(
     of_given = tuple(measure_of.get(j) for j in range(len(inputs.declared)))
     return replace(
         result,
-        informativeness=float(np.nanmean(quality)) if np.isfinite(quality).any() else float("nan"),
+        informativeness=mean_of_known(quality),
         importance=inputs.among_given(importance.T).T,
         per_factor=inputs.among_given(result.per_factor),
         per_factor_informativeness=inputs.among_given(np.array(quality)),
@@ -369,11 +368,12 @@ def _quality(measure: str, column: Floats, train: Ints, test: Ints, predicted: F
     if measure == "accuracy":
         shared = np.isin(truth, column[train])
         return float((predicted == truth)[shared].mean()) if shared.any() else float("nan")
-    error = float(((predicted - truth) ** 2).mean())
+    unit = range_unit(column)
+    error = float((((predicted - truth) / unit) ** 2).mean())
     if measure == "nrmse":
-        deviation = float(column[train].std())
+        deviation = float((column[train] / unit).std())
         return float(np.sqrt(error)) / deviation if deviation > 0 else float("nan")
-    return max(0.0, 1 - error / (column.max() - column.min()) ** 2 / guess_error)
+    return max(0.0, 1 - error / ((column.max() - column.min()) / unit) ** 2 / guess_error)
 
 
 def _target(column: Floats, continuous: bool) -> tuple[NDArray[Any], Floats, int, float, float]:

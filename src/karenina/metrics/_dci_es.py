@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina.metrics._dci import dci_from_importance
-from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, Test, metric, split
-from karenina.numerics.checks import positive_integer
-from karenina.numerics.columns import scale_of
+from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, Test, mean_of_known, metric, split
+from karenina.numerics.checks import one_of, positive_integer
+from karenina.numerics.columns import range_unit, scale_of
 
 CAPACITIES = (16, 32, 64, 128, 256, 512)
 # Of the frequencies of the features, divided by sqrt(d): small, so that few features already hold every linear map.
@@ -137,8 +137,7 @@ def dci_es(
     >>> round(easy.explicitness, 1), easy.explicitness > hard.explicitness, easy.size
     (1.0, True, 1.0)
     """
-    if lowest not in get_args(Lowest):
-        raise ValueError(f"lowest must be one of {', '.join(get_args(Lowest))}, got {lowest!r}")
+    one_of("lowest", lowest, get_args(Lowest))
     orderings = positive_integer(orderings, "orderings")
     grid = np.unique([positive_integer(capacity, "each of capacities") for capacity in capacities])
     if len(grid) < 2:
@@ -173,8 +172,8 @@ def dci_es(
     return DCIES(
         disentanglement=parts.disentanglement,
         completeness=parts.completeness,
-        informativeness=_mean(informative),
-        explicitness=_mean(explicit),
+        informativeness=mean_of_known(informative),
+        explicitness=mean_of_known(explicit),
         size=len(inputs.kept) / inputs.codes.shape[1],
         importance=inputs.among_given(importance.T).T,
         per_code=parts.per_code,
@@ -187,12 +186,6 @@ def dci_es(
             "completeness": inputs.among_given(parts.per_factor),
         },
     )
-
-
-def _mean(values: Floats) -> float:
-    """Of what is known."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,6 +216,7 @@ def _targets(inputs: Inputs, train: Ints, held: Ints) -> list[_Target]:
     found = []
     for j, column in enumerate(inputs.factors.T):
         if inputs.continuous[j]:
+            column = column / range_unit(column)
             truth = column[held]
             variance = float(truth.var())
             known, baseline = np.ones(len(truth), bool), 1.0 if variance else 0.0

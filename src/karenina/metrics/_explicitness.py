@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Result, Test, metric, split
+from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Result, Test, mean_of_known, metric, split
 from karenina.numerics.checks import one_of
 from karenina.numerics.columns import scale_of
 from karenina.numerics.logistic import Design, multinomial, one_vs_rest, softmax
@@ -86,11 +86,11 @@ def explicitness(
     if unknown:
         why = "fewer than two of its values are in both training and test rows"
         warnings.warn(f"no explicitness of {', '.join(unknown)}: {why}", stacklevel=3)
-    value = float(np.nanmean(per_factor)) if len(unknown) < len(per_factor) else float("nan")
     curve_of = dict(zip(inputs.kept.tolist(), curves))
     nothing = np.empty(0), np.empty(0)
     of_given = tuple(curve_of.get(j, nothing) for j in range(len(inputs.declared)))
-    return Result(value, per_factor=inputs.among_given(per_factor), details={"auc": of_given})
+    auc = {"auc": of_given}
+    return Result(mean_of_known(per_factor), per_factor=inputs.among_given(per_factor), details=auc)
 
 
 def _by_softmax(design: Design, y: Ints, held: Floats, balanced: bool) -> Floats:

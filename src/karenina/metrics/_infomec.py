@@ -153,7 +153,7 @@ def _nmi(inputs: Inputs, labels: Ints, quantised: Bools, neighbours: int, seed: 
             mi[i, j] = max(0.0, entropy[i] + of_code - _entropy(np.bincount(label * values + code), n))
     measured = np.flatnonzero(~quantised & inputs.live)
     if len(measured):
-        from karenina.numerics.class_neighbours import class_information
+        from karenina.numerics.neighbours import class_information
 
         mi[:, measured] = class_information(inputs.codes[:, measured], labels, neighbours, seed)
     return (

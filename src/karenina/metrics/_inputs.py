@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from karenina.numerics.arrays import Bools, Floats, Ints
 from karenina.numerics.checks import (
+    are_continuous,
     as_factors_alike,
     as_matrix,
     column_names,
@@ -151,8 +152,7 @@ def check(
         test = test[0], test_factors
     z, v = pair(codes, factors)
     k = v.shape[1]
-    default = (v != np.round(v)).any(axis=0)
-    declared = flags(continuous, default, "continuous")
+    declared = are_continuous(continuous, v)
     labels = tuple(names) if names is not None else tuple(f"factor {j}" for j in range(k))
     if len(labels) != k:
         raise ValueError(f"{len(labels)} factor names for {k} factors: {labels}")
@@ -202,6 +202,13 @@ def drawn(n: int, fraction: float, rows: int | None, rng: np.random.Generator, *
         return order, order
     held = min(max(1, round(len(order) * fraction)), len(order) - least)
     return order[held:], order[:held]
+
+
+def mean_of_known(values: ArrayLike) -> float:
+    """The mean of what is not NaN; NaN if all are."""
+    known = np.asarray(values, np.float64)
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 @dataclass(frozen=True, eq=False)

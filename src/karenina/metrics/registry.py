@@ -9,12 +9,11 @@ from karenina.metrics._dci_es import dci_es
 from karenina.metrics._explicitness import explicitness
 from karenina.metrics._infomec import infomec
 from karenina.metrics._inputs import Metric
-from karenina.metrics._irs import irs
 from karenina.metrics._sap import sap
 from karenina.metrics.alignment import aligned_dci
 from karenina.metrics.identifiability import mcc, r2_affine
 from karenina.metrics.information import Binning, dcimig, jemmig, mig, mig_sup, modularity
-from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
+from karenina.metrics.interventions import irs, z_diff, z_max_variance, z_min_variance
 from karenina.metrics.label_free import (
     gaussian_total_correlation,
     gaussian_wasserstein_correlation,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from karenina import _plugins
 from karenina._words import hint
 from karenina.metrics._dci import warn_of_many_classes
-from karenina.metrics._inputs import Continuous, Inputs, Metric, Result, Test, check
+from karenina.metrics._inputs import Continuous, Inputs, Metric, Result, Settings, Test, check
 from karenina.metrics._sampling import Simulator
 from karenina.metrics.registry import METRICS, PROTOCOLS
 from karenina.metrics.table import Row, Table
@@ -96,22 +96,6 @@ def _among_given(result: Any, inputs: Inputs) -> Any:
     return spread
 
 
-def own_metrics(metrics: Wanted) -> dict[str, Metric]:
-    """The functions among the metrics asked for, by name; those that are ours are known by name already."""
-    asked = [] if metrics is None or isinstance(metrics, str) else [metrics] if callable(metrics) else metrics
-    found: dict[str, Any] = {}
-    for function in asked:
-        if isinstance(function, str) or _ours(function):
-            continue
-        if not callable(function):
-            raise ValueError(f"a metric is a name or a function of (codes, factors), got {function!r}")
-        name = _name(function)
-        if name in names() or found.get(name, function) is not function:
-            raise ValueError(f"two metrics are called {name}: give your function another __name__")
-        found[name] = function
-    return {name: of_function(function) for name, function in found.items()}
-
-
 def _name(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
@@ -122,47 +106,53 @@ def _ours(function: Any) -> str | None:
     return name if name in METRICS and METRICS[name].function is function else None
 
 
-def asked_for(metrics: Wanted) -> dict[str, frozenset[str]]:
-    """The names of the metrics asked for, each with the attributes of its result if only parts of it are.
+class Asked(NamedTuple):
+    """A metric to compute: its settings under the protocol, and attributes of its result, if only parts are wanted."""
 
-    >>> asked_for(["mig", "dci_lasso.disentanglement", "dci_lasso.completeness"])["dci_lasso"] == {
-    ...     "disentanglement", "completeness"
-    ... }
-    True
+    metric: Metric
+    settings: Settings
+    parts: frozenset[str] = frozenset()
+
+
+def select(metrics: Wanted, protocol: str | None) -> dict[str, Asked]:
+    """The metrics to compute, by name.
+
+    >>> found = select(["mig", "dci_lasso.disentanglement", "dci_lasso.completeness"], None)
+    >>> [(name, sorted(asked.parts)) for name, asked in found.items()]
+    [('mig', []), ('dci_lasso', ['completeness', 'disentanglement'])]
     """
-    if metrics is None:
-        return {}
-    own = own_metrics(metrics)
-    wanted = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
-    found: dict[str, frozenset[str]] = {}
-    for item in wanted:
-        name = item if isinstance(item, str) else _ours(item) or _name(item)
-        metric, part = (name, None) if name in own or wanted == [ALL] else of_part(name)
-        whole = part is None or found.get(metric) == frozenset()
-        found[metric] = frozenset() if whole else found.get(metric, frozenset()) | {str(part)}
-    return found
-
-
-def select(metrics: Wanted, protocol: str | None) -> dict[str, Mapping[str, Any]]:
-    """The names of the metrics to compute, each with its settings under the protocol."""
     if protocol is not None and protocol not in PROTOCOLS:
         raise ValueError(f"no protocol {protocol!r}; {hint(protocol, PROTOCOLS)}, and None for our defaults")
     settings = {name: metric.settings(protocol) for name, metric in METRICS.items()}
-    available = {name: values for name, values in settings.items() if values is not None}
+    available = {name: Asked(METRICS[name], values) for name, values in settings.items() if values is not None}
     if metrics is None:
-        return {name: values for name, values in available.items() if not METRICS[name].on_request}
-    own, parts = own_metrics(metrics), asked_for(metrics)
-    if [*parts] == [ALL]:
+        return {name: asked for name, asked in available.items() if not asked.metric.on_request}
+    wanted = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
+    if wanted == [ALL]:
         return available
-    if not parts:
+    if not wanted:
         raise ValueError(f"no metric asked for; there are {', '.join(names())}")
-    chosen: dict[str, Mapping[str, Any]] = {}
-    for name in parts:
-        settings_of = {} if name in own else find(name).settings(protocol)
-        if settings_of is None:
+    found: dict[str, Asked] = {}
+    functions: dict[str, Any] = {}
+    for item in wanted:
+        known = item if isinstance(item, str) else _ours(item)
+        if known is None:
+            name = _name(item)
+            if not callable(item):
+                raise ValueError(f"a metric is a name or a function of (codes, factors), got {item!r}")
+            if name in names() or functions.setdefault(name, item) is not item:
+                raise ValueError(f"two metrics are called {name}: give your function another __name__")
+            found[name] = Asked(of_function(item), {})
+            continue
+        name, part = of_part(known)
+        metric = find(name)
+        own = metric.settings(protocol)
+        if own is None:
             raise ValueError(f"the protocol {protocol} has no {name}; it has {', '.join(available)}")
-        chosen[name] = settings_of
-    return chosen
+        before = found[name].parts if name in found else None
+        whole = part is None or before == frozenset()
+        found[name] = Asked(metric, own, frozenset() if whole else (before or frozenset()) | {str(part)})
+    return found
 
 
 def score(
@@ -222,12 +212,12 @@ def score(
     (0.99, ['compactness', 'modularity', 'compactness', 'explicitness'])
     """
     positive_integer(repeats, "repeats")
-    chosen, own, parts = select(metrics, protocol), own_metrics(metrics), asked_for(metrics)
+    chosen = select(metrics, protocol)
     inputs = check(codes, factors, continuous, factor_names, test)
-    for settings in chosen.values():
-        if settings.get("model") == "boosted":  # now, as a note would be read when the minutes are over
-            warn_of_many_classes(inputs.declare(settings.get("continuous")))
-    results, seconds, notes = measure(chosen, inputs, seed, sampler, own)
+    for asked in chosen.values():
+        if asked.settings.get("model") == "boosted":  # now, as a note would be read when the minutes are over
+            warn_of_many_classes(inputs.declare(asked.settings.get("continuous")))
+    results, seconds, notes = measure(chosen, inputs, seed, sampler)
     halves: dict[str, list[Any]] = {name: [] for name in chosen}
     rng, used = np.random.default_rng(seed), 0
     for repeat in range(repeats if repeats > 1 else 0):
@@ -242,7 +232,7 @@ def score(
         if not varying(inputs.given[half]).any():
             continue
         used += 1
-        found, spent, _ = measure(chosen, inputs.of_rows(half, half_of_test), seed + 1 + repeat, drawn, own)
+        found, spent, _ = measure(chosen, inputs.of_rows(half, half_of_test), seed + 1 + repeat, drawn)
         for name in chosen:
             halves[name].append(found[name])
             seconds[name] += spent[name]
@@ -250,10 +240,9 @@ def score(
         none = "no standard deviation: every factor is constant in each of the halves"
         notes = {name: "; ".join(filter(None, [note, none])) for name, note in notes.items()}
     rows = []
-    for name in chosen:
-        metric = own.get(name) or find(name)
+    for name, (metric, _, parts) in chosen.items():
         for attribute, measured in metric.properties.items():
-            if parts.get(name) and attribute not in parts[name]:
+            if parts and attribute not in parts:
                 continue
             read = attrgetter(attribute)
             values = [read(result) for result in halves[name] if result is not None]
@@ -267,19 +256,14 @@ def score(
 
 
 def measure(
-    chosen: Mapping[str, Mapping[str, Any]],
-    inputs: Inputs,
-    seed: int,
-    sampler: Simulator | None = None,
-    own: Mapping[str, Metric] | None = None,
+    chosen: Mapping[str, Asked], inputs: Inputs, seed: int, sampler: Simulator | None = None
 ) -> tuple[dict[str, Any], dict[str, float], dict[str, str]]:
-    """Result (None if it could not be had), seconds and note of every metric. own: those without a registered name."""
+    """Result (None if it could not be had), seconds and note of every metric."""
     results: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     notes: dict[str, str] = {}
     untested = replace(inputs, test=None)
-    for name, settings in chosen.items():
-        metric = (own or {}).get(name) or find(name)
+    for name, (metric, settings, _) in chosen.items():
         offered = {"seed": seed} | ({} if sampler is None else {"sampler": sampler})
         more = {key: value for key, value in offered.items() if key in metric.parameters}
         given = inputs if metric.tests and settings.get("test_fraction") != 0 else untested

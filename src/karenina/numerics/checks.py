@@ -175,7 +175,8 @@ def _of_words(column: NDArray[Any], what: str) -> NDArray[Any]:
         numbers = words.astype(np.float64)
     except ValueError:
         return _labels(words)
-    return numbers if np.isfinite(numbers).all() else _labels(words)
+    merged = (np.abs(numbers) >= EXACT).any() and len(np.unique(numbers)) < len(np.unique(words))
+    return _labels(words) if merged or not np.isfinite(numbers).all() else numbers
 
 
 def _labels(values: NDArray[Any]) -> NDArray[np.int64]:
@@ -242,6 +243,15 @@ def flags(value: bool | Sequence[bool] | None, default: Bools, argument: str) ->
     if given.dtype != bool or given.shape not in [(), default.shape]:
         raise ValueError(f"{argument} must be True, False or {len(default)} of them, got {value!r}")
     return np.broadcast_to(given, default.shape).copy()
+
+
+def are_continuous(continuous: bool | Sequence[bool] | None, factors: Floats) -> Bools:
+    """Which factors (n, k) are continuous: as declared; None: those that are not integers.
+
+    Numbers beyond 2^53 are no integers that anyone meant: there floats have no fractions.
+    """
+    default = ((factors != np.round(factors)) | (np.abs(factors) > EXACT)).any(axis=0)
+    return flags(continuous, default, "continuous")
 
 
 def one_of(argument: str, value: object, known: Iterable[object]) -> None:

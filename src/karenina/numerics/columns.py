@@ -25,7 +25,7 @@ def scale_of(columns: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float6
 
 
 def range_unit(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What to divide columns (n, d) by before they are squared: powers of two, 1 where squares are in range: (d,)."""
+    """What to divide a column (n,) or columns (n, d) by before they are squared: a power of two each, mostly 1."""
     largest = np.abs(columns).max(axis=0)
     far = (largest > 1e100) | ((largest < 1e-100) & (largest > 0))
     return np.where(far, np.exp2(np.floor(np.log2(np.where(far, largest, 1.0)))), 1.0)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from karenina.numerics.arrays import Floats, Ints
 
+STEPS = 100
 PENALTIES = np.logspace(-4, 4, 10)  # and what follows: of cross_validated
 FOLDS = 5
-STEPS = 100
 FEW = 200  # rows up to which scikit-learn does the work
 BLOCK = 1000  # rows at a time, so that the scores stay in the cache
 NO_OVERFLOW = 100.0  # scores within this need no shift before the exponential
@@ -68,7 +68,6 @@ def multinomial(
     *,
     weights: Floats | None = None,
     c: float = 1.0,
-    steps: int = 100,
     tolerance: float = 1e-5,
 ) -> Floats:
     """Weights (d + 1, classes), the intercept last, of the softmax regression of labels 0..classes-1 on the design.
@@ -88,7 +87,7 @@ def multinomial(
     w, scores = np.zeros((d, classes)), np.zeros((n, classes))
     p, log_total = softmax(scores)
     loss = float(count @ (log_total - scores[rows, y]))
-    for _ in range(steps):
+    for _ in range(STEPS):
         p *= count[:, None]
         gradient = ones.T @ p - wanted + penalty * w
         size = np.abs(gradient).max() / n
@@ -151,9 +150,7 @@ def _conjugate(
     return step
 
 
-def one_vs_rest(
-    design: Design, y: Ints, weights: Floats, *, c: float = 1.0, steps: int = 50, tolerance: float = 1e-5
-) -> Floats:
+def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 1e-5) -> Floats:
     """Weights (d + 1, classes), the intercept last, of one two-class regression per class, this class against the rest.
 
     y: (n,) labels 0..classes-1. weights: (2, classes), how much a row of the rest and of the class counts. The Hessians
@@ -161,13 +158,13 @@ def one_vs_rest(
     """
     ones, products, pairs = design.ones, design.products, design.pairs
     n, d = ones.shape
-    penalty = design.ridge(c)
+    penalty = design.ridge(1.0)
     todo = np.arange(weights.shape[1])
     own = y[:, None] == todo
     sample = np.where(own, weights[1], weights[0])
     w, scores = np.zeros((d, len(todo))), np.zeros((n, len(todo)))
     loss = np.full(len(todo), np.inf)
-    for _ in range(steps):
+    for _ in range(50):
         p = 1 / (1 + np.exp(-scores))
         gradient = ones.T @ (sample * (p - own)) + penalty * w[:, todo]
         going = np.abs(gradient).max(axis=0) > tolerance * n

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._active import near_threshold
-from karenina.numerics.medians import least_for_interval
-from karenina.numerics.resampling import spearman
+from karenina.numerics.resampling import least_for_interval, spearman
 from karenina.pages.better import with_comparison
 from karenina.pages.contents import Contents
 from karenina.pages.verdict import chance, partners, rotated, why_not

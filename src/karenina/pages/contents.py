@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina.evaluation.data import data_of, inputs, load_cached
-from karenina.numerics.medians import medians
+from karenina.numerics.resampling import medians
 from karenina.studies.plan.plan import Selection
 from karenina.studies.results.several_models import Model, ReadCodes, udr_of_models
 from karenina.studies.results.table import (

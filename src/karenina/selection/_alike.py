@@ -1,6 +1,6 @@
 """How alike models are as a whole: mean correlation coefficient, linear CKA, and who is in the middle."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -114,24 +114,19 @@ class Comparison:
         if self.correlation == "spearman":
             correlations = self._moments(tile, ranks=True)[2].cross[0] / self.codes.n
         correlations = np.abs(correlations)
-        pairs = list(self._pairs(tile))
-        matched = np.empty(len(pairs))
-        for k, (i, j) in enumerate(pairs):
+        first, second = np.nonzero(np.triu(np.ones(cka.shape, bool), 1) if tile.cols is None else np.ones(cka.shape))
+        matched = np.empty(len(first))
+        for k, (i, j) in enumerate(zip(first, second)):
             block = correlations[a.start[i] : a.start[i + 1], b.start[j] : b.start[j + 1]]
             block = block[np.ix_(self.informative[tile.rows[i]], self.informative[cols[j]])]
             matched[k] = block[linear_sum_assignment(-block)].mean() if block.size else 0.0
-        i, j = np.array(pairs).T
-        return tile.rows[i], cols[j], matched, cka[i, j]
+        return tile.rows[first], cols[second], matched, cka[first, second]
 
     def _moments(self, tile: Tile, ranks: bool = False) -> tuple[Panel, Panel, Blocks]:
         """Of the codes, or of their ranks."""
         a = panel(self.codes, tile.rows, ranks=ranks, keep=self.informative)
         b = a if tile.cols is None else panel(self.codes, tile.cols, ranks=ranks, keep=self.informative)
         return a, b, blocks(a, b, int(self.codes.sizes.max()))
-
-    def _pairs(self, tile: Tile) -> Iterator[tuple[int, int]]:
-        for i in range(len(tile.rows)):
-            yield from ((i, j) for j in (range(i + 1, len(tile.rows)) if tile.cols is None else range(len(tile.cols))))
 
 
 def _energy(covariance: Floats, start_a: Ints, start_b: Ints) -> Floats:

@@ -90,6 +90,8 @@ def fixed_latent_score(codes: ArrayLike, fixed: ArrayLike, scale: ArrayLike) -> 
             f"expected codes (batches, m, L), fixed (batches,) and scale (L,) with 2 batches or more, "
             f"got {z.shape}, {latent.shape} and {unit.shape}"
         )
+    if not (np.isfinite(z).all() and np.isfinite(unit).all()):
+        raise ValueError("codes and scale must be finite")
     moves = (unit > 0) & (np.ptp(z, axis=(0, 1)) != 0)  # by rounding, a constant code may have a standard deviation
     if not moves.any():
         return 0.0

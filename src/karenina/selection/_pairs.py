@@ -96,15 +96,6 @@ def entropy_value(R: Floats, target: Bools, source: Bools) -> float:
 
 
 @njit(cache=True)
-def _part(matrix: Floats, i: int, rows: int, j: int, cols: int, scale: float) -> Floats:
-    out = np.empty((rows, cols))
-    for a in range(rows):
-        for b in range(cols):
-            out[a, b] = scale * matrix[i + a, j + b]
-    return out
-
-
-@njit(cache=True)
 def _targets_of(cross: Floats, i: int, L: int, start: Ints, targets: Ints, n: int) -> Floats:
     """Moments (L, latents of these targets) of the L source latents from i on."""
     width = 0
@@ -126,7 +117,7 @@ def _multitasks(G: Floats, C: Floats, start: Ints, targets: Ints, alpha: float) 
     out, unsolved, column = np.empty(C.shape), 0, 0
     for t in targets:
         T = start[t + 1] - start[t]
-        W, converged = multitask(G, _part(C, 0, len(C), column, T, 1.0), alpha)
+        W, converged = multitask(G, C[:, column : column + T].copy(), alpha)
         unsolved += not converged
         for a in range(len(C)):
             for b in range(T):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from karenina._active import ACTIVE_KL
 from karenina._notebook import table
 from karenina.numerics.arrays import Floats, Ints
-from karenina.numerics.medians import medians
+from karenina.numerics.resampling import medians
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +49,7 @@ class Ranking:
         return out
 
     def intervals(self, confidence: float) -> Floats:
-        """Intervals (M, 2) of another confidence: 0.93 needs 5 partners, 0.87 needs 4 (`karenina.numerics.medians`)."""
+        """Intervals (M, 2) of another confidence: 0.93 needs 5 partners, 0.87 needs 4."""
         if not 0 < confidence < 1:
             raise ValueError(f"confidence must be between 0 and 1; got {confidence}")
         return medians(self.start, self.values, confidence)[1]

@@ -10,6 +10,7 @@ from scipy.spatial import cKDTree
 from karenina._active import ACTIVE_KL
 from karenina.numerics.arrays import Floats
 from karenina.numerics.checks import as_matrix
+from karenina.numerics.columns import range_unit
 from karenina.numerics.gaussian import total_correlation as gaussian_total_correlation
 from karenina.numerics.histograms import mean_over_pairs, pairwise_information
 
@@ -112,6 +113,7 @@ def factorised_support(codes: ArrayLike, *, grid: int = 20, tail: float = 0.02) 
     True
     """
     z = as_matrix(codes, "codes", least=2)
+    z /= range_unit(z)
     if grid < 2 or not 0 <= tail < 0.5:
         raise ValueError(f"grid must be at least 2 and tail from 0 to below 0.5; got {grid} and {tail}")
     scale = z.std(axis=0)

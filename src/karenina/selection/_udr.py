@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from karenina._active import ACTIVE_KL, near_threshold
 from karenina.numerics.arrays import Bools, Floats, Ints
 from karenina.numerics.checks import as_array, one_of, positive_integer
-from karenina.numerics.medians import medians
+from karenina.numerics.resampling import medians
 from karenina.selection._inputs import Codes, check_codes, check_groups, check_kl, kl_rows
 from karenina.selection._moments import Blocks, Panel, blocks, panel
 from karenina.selection._ranking import Ranking

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina._words import hint
-from karenina.numerics.boosting import Binned, Sorted, boost
 from karenina.numerics.checks import positive_integer
+from karenina.numerics.ensembles import Binned, Sorted, boost
 from karenina.numerics.logistic import FOLDS, PENALTIES, cross_validated
-from karenina.tasks._inputs import Array, rows
+from karenina.tasks._inputs import Array, chosen_models, rows
 
 FEW = 100  # statistical efficiency compares the score from this many rows with the score from most rows
 
@@ -98,13 +97,10 @@ def downstream(
     >>> result.sizes, result.mean.shape, result.mean[0, 1].round(2).item()
     ((10, 100), (1, 2), 1.0)
     """
-    names = (models,) if isinstance(models, str) else tuple(models)
-    for name in names:
-        if name not in MODELS:
-            raise ValueError(f"no model {name!r}; {hint(name, MODELS)}")
+    names = chosen_models(models, MODELS)
     wanted = [positive_integer(size, "each of sizes") for size in sizes]
-    if not names or not wanted:
-        raise ValueError(f"nothing to do: models {models!r}, sizes {sizes!r}")
+    if not wanted:
+        raise ValueError("sizes must be one or more numbers of training rows, got none")
     rng = np.random.default_rng(seed)
     data = rows(codes, factors, test, rng, continuous, test_codes, test_factors)
     used = tuple(dict.fromkeys(min(size, len(data.train)) for size in wanted))

@@ -1,14 +1,16 @@
 """What every task does first: check its arrays, tell categorical from continuous factors, divide the rows."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.numerics.checks import flags, pair, positive_integer, ranks, varying
+from karenina._words import hint
+from karenina.numerics.checks import are_continuous, as_factors_alike, pair, positive_integer, ranks, varying
+from karenina.numerics.columns import range_unit
 
 Array = NDArray[np.float64]
 
@@ -28,9 +30,24 @@ class Rows:
     varies: NDArray[np.bool_]
 
     def target(self, j: int) -> NDArray[Any]:
-        """Factor j of all rows: labels 0..size-1, or floats where it is continuous."""
-        column = self.factors[:, j]
-        return column if self.continuous[j] else ranks(column)
+        """What is predicted of factor j in all rows."""
+        return target(self.factors[:, j], bool(self.continuous[j]))
+
+
+def target(column: Array, continuous: bool) -> NDArray[Any]:
+    """Of a factor (n,): labels 0..size-1, or floats of which squares are in range where it is continuous."""
+    return column / range_unit(column) if continuous else ranks(column)
+
+
+def chosen_models(models: str | Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
+    """The names of the predictors asked for."""
+    names = (models,) if isinstance(models, str) else tuple(models)
+    for name in names:
+        if name not in known:
+            raise ValueError(f"no model {name!r}; {hint(name, known)}")
+    if not names:
+        raise ValueError(f"no model asked for; there are {', '.join(known)}")
+    return names
 
 
 def rows(
@@ -47,10 +64,12 @@ def rows(
     With test_codes and test_factors, both tables are read in the order given, the test one up to `test` rows. Otherwise
     `test` random rows are set aside, but never more than a third, and the others are shuffled.
     """
-    z, v = pair(codes, factors)
     test = positive_integer(test, "test")
     if (test_codes is None) != (test_factors is None):
         raise ValueError("test_codes and test_factors go together: one of them is missing")
+    if test_factors is not None:
+        factors, test_factors = as_factors_alike(factors, test_factors)
+    z, v = pair(codes, factors)
     if test_codes is None or test_factors is None:
         if len(z) < 3:
             raise ValueError(f"codes and factors have {len(z)} rows, at least 3 are needed to train and test")
@@ -75,5 +94,4 @@ def rows(
     if not varies.all():
         gone = ", ".join(str(j) for j in np.flatnonzero(~varies))
         warnings.warn(f"no task for constant factors: column {gone}", stacklevel=3)
-    declared = flags(continuous, (v != np.round(v)).any(axis=0), "continuous")
-    return Rows(z, v, train, tested, declared, varies)
+    return Rows(z, v, train, tested, are_continuous(continuous, v), varies)

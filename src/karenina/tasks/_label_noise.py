@@ -45,7 +45,7 @@ def label_noise(
     array([0.3, 0. ])
     """
     given = as_factors(factors)
-    v = as_matrix(given, "factors")
+    v = as_matrix(given, "factors", least=1)
     p = _probabilities(regime, v.shape[1])
     sprites = np.arange(v.shape[1]) > 0 if v.shape[1] == 5 and _published(regime) else np.ones(v.shape[1], bool)
     by_order = flags(ordered, sprites, "ordered")

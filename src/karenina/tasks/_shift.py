@@ -8,10 +8,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.numerics.boosting import Sorted
-from karenina.numerics.checks import as_matrix, flags, pair, ranks, varying
+from karenina.numerics.checks import are_continuous, as_matrix, one_of, pair, positive_integer, ranks, varying
+from karenina.numerics.ensembles import Sorted
 from karenina.tasks._downstream import MODELS, Predictor, accuracy, boosted_labels, boosted_values, r2
-from karenina.tasks._inputs import Array
+from karenina.tasks._inputs import Array, chosen_models, target
 
 Kind = Literal["corner", "correlated"]
 LEAST = 20
@@ -125,12 +125,9 @@ def shift(
     >>> bool(apart.unseen.mean() > together.unseen.mean() + 0.1)
     True
     """
-    names = (models,) if isinstance(models, str) else tuple(models)
-    for name in names:
-        if name not in PREDICTORS:
-            raise ValueError(f"no model {name!r}; there are {', '.join(PREDICTORS)}")
-    if kind not in get_args(Kind):
-        raise ValueError(f"no kind {kind!r}; there are {', '.join(get_args(Kind))}")
+    names = chosen_models(models, PREDICTORS)
+    one_of("kind", kind, get_args(Kind))
+    rows = positive_integer(rows, "rows")
     z, v = pair(codes, factors)
     rng = np.random.default_rng([seed, _SHIFT])
     if pair_of is None:
@@ -144,13 +141,13 @@ def shift(
     if len(own) < LEAST or not len(other):
         raise ValueError(f"{len(own)} rows to train on (at least {LEAST} are needed) and {len(other)} unlike them")
     seen, train = own[: len(own) // 3], own[len(own) // 3 :][:rows]
-    number = flags(continuous, (v != np.round(v)).any(axis=0), "continuous")
+    number = are_continuous(continuous, v)
     scores = np.full((2, len(names), v.shape[1]), np.nan)
     tested = np.concatenate([seen, other])
     for j in np.flatnonzero(varying(v)):
-        target = v[:, j] if number[j] else ranks(v[:, j])
+        column = target(v[:, j], bool(number[j]))
         for m, name in enumerate(names):
-            guess = PREDICTORS[name][int(number[j])](z[train], target[train], z[tested], rng)
+            guess = PREDICTORS[name][int(number[j])](z[train], column[train], z[tested], rng)
             parts = zip((seen, other), np.split(guess, [len(seen)]))
-            scores[:, m, j] = [(r2 if number[j] else accuracy)(target[part], told) for part, told in parts]
+            scores[:, m, j] = [(r2 if number[j] else accuracy)(column[part], told) for part, told in parts]
     return Shift(names, scores[0], scores[1], kind)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from karenina._words import hint
 from karenina.numerics.checks import pair
-from karenina.tasks._inputs import Array
+from karenina.numerics.columns import range_unit
+from karenina.tasks._inputs import Array, chosen_models
 
 DEPTHS = (2, 4, 6, 8, 12, 16, 24)
 MODELS = ("lasso", "forest")
@@ -61,8 +61,7 @@ def zero_shot(
     >>> bool((result.inside < 0.001).all())
     True
     """
-    if model not in MODELS:
-        raise ValueError(f"no model {model!r}; {hint(model, MODELS)}")
+    chosen_models(model, MODELS)
     z, v = pair(codes, factors)
     corner = np.asarray(inside)
     if corner.dtype != bool or corner.shape != (len(z),):
@@ -75,6 +74,7 @@ def zero_shot(
     rng = np.random.default_rng(seed)
     seen = rng.permutation(seen)
     kept, train = seen[: len(seen) // 5], seen[len(seen) // 5 :]
+    z, v = (columns / range_unit(columns) for columns in (z, v))
     scale = z[train].std(axis=0)
     z = (z - z[train].mean(axis=0)) / np.where(scale > 0, scale, 1.0)
     errors = np.full((2, v.shape[1]), np.nan)
