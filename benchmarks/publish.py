@@ -18,6 +18,7 @@ import json
 import re
 import shutil
 import tempfile
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -57,18 +58,29 @@ FROM_MODELS = "dsprites:side=16"  # the data set whose models are shown where ta
 EXTRA = ("partners", "dynamics")
 CLAIMS = """# Ten claims of the five papers, tried here
 
-{models:,} models ({methods}; {sets}): {strengths} strengths, {seeds} seeds, small images and a small network, as in
-`karenina study run locatello2019 --scale laptop`; the dynamics score has {traced} models of its own, InfoGAN {teapots}.
-This is not the papers' scale, and a verdict is about these models. In brackets: 95 % intervals from leaving out one
-seed at a time (of the dynamics score: from resampling its settings). A claim *agrees* if the whole interval is on
-the side of the bound that it says, *disagrees* if the whole is on the other, and otherwise these models *cannot
-tell*. The bounds were fixed beforehand (`benchmarks/claims.py`).
+**{verdicts}.** These are small models, not the papers': a verdict is about them.
 
 {table}
 
+Claimed, ours and the paper's are of the numbers listed below, in their order. In brackets: 95 % intervals from leaving
+out one seed at a time (of the dynamics score: from resampling its settings). A claim *agrees* if the whole interval is
+on the claimed side of the bound, *disagrees* if the whole is on the other, and otherwise these models *cannot tell*; of
+two numbers, both must agree, and one is enough to disagree. The bounds were fixed beforehand (`benchmarks/claims.py`).
+
+## The numbers
+
+{numbers}
+
+## The models
+
+{models:,} models ({methods}; {sets}): {strengths} strengths, {seeds} seeds, small images and a small network, as in
+`karenina study run locatello2019 --scale laptop`; the dynamics score has {traced} models of its own, InfoGAN {teapots}.
+
+## More
+
 Tables and figures by their own names: [Locatello et al. (2019)](locatello2019.md), [Duan et al. (2020)](duan2020.md),
 [Holtz et al. (2022)](holtz2022.md), [Carbonneau et al. (2022)](carbonneau2022.md), [Eastwood & Williams
-(2018)](eastwood2018.md). Which score to choose a model by: [selectors](selectors.md). Why some disagree: [what was
+(2018)](eastwood2018.md). Which score to choose a model by: [selectors](selectors.md). What verdicts hang on: [what was
 varied](why.md). Also: [the clustering task](clustering.md), [methods since 2020](beyond.md), [the audit of
 metrics](../audit.md).
 
@@ -102,7 +114,7 @@ FIGURES = {
     "eastwood2018": ("figure_2", "figure_3", "figure_5", "figure_6"),
 }
 RULE = """Under each table, its verdict: a value *differs* if the paper's is outside our 95 % interval, *cannot be told*
-if the interval holds the paper's and 0 as well, and *agrees* otherwise; the table goes with most of its values
+if the interval holds the paper's and 0 as well, and *agrees* otherwise; the table goes with more than half of its values
 (`benchmarks/verdicts.py`). The interval is that over models, settings or seeds, also where a cell shows ± a standard
 deviation."""
 
@@ -146,7 +158,7 @@ def add_rankings(path: Path) -> None:
             ranking = karenina.rank(runs, by, rows=plan.evaluation.rows).frame
             names = [Path(run).name for run in ranking["run"]]
             scores = {"run": names, "metric": [by] * len(names), "value": list(ranking["score"])}
-            publish(with_scores(frame[frame["metric"] != by], scores), plan.evaluation, _table(data))
+            publish(with_scores(frame, scores), plan.evaluation, _table(data))
             print(f"{by} of {len(names)} models on {data}", flush=True)
 
 
@@ -169,11 +181,11 @@ def add_tasks(path: Path, seeds: int, only: list[str], workers: int = 2) -> None
     paper = paper_of(plan.name)
     if paper in OWN:
         out = RESULTS / "tables" / paper / "results.parquet"
-        frame = _with_tasks(pq.read_table(out).to_pandas(), found)
+        frame = with_scores(pq.read_table(out).to_pandas(), found, TASK)
         write_parquet(out, pa.Table.from_pandas(frame, schema=SCHEMAS["results"], preserve_index=False))
         return
     for data in plan.data:
-        publish(_with_tasks(baselines(data), found), plan.evaluation, _table(data))
+        publish(with_scores(baselines(data), found, TASK), plan.evaluation, _table(data))
 
 
 def _tasks_of(path: Path, rows: int, seed: int, interventions: str, only: list[str]) -> list[tuple[str, str, float]]:
@@ -206,15 +218,6 @@ def _lines(file: Path) -> pd.DataFrame:
             rows += [(model["run"], *score) for score in model["scores"]]
     found = pd.DataFrame(rows, columns=["run", "property", "metric", "value"])
     return found.drop_duplicates(["run", "metric"], ignore_index=True)  # two may have computed at once
-
-
-def _with_tasks(frame: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    """The scores of published models, and of those alone, in place of what was there of the same names."""
-    found = found[found["run"].isin(frame["run"])]
-    frame = frame[~frame["metric"].isin(found["metric"])]
-    new = frame.drop_duplicates("run").set_index("run", drop=False).loc[list(found["run"])]
-    given = {name: list(found[name]) for name in ("metric", "property", "value")}
-    return pd.concat([frame, new.assign(family=TASK, factor="", std=np.nan, **given)], ignore_index=True)
 
 
 def _table(data: str) -> Path:
@@ -301,21 +304,26 @@ def pages(out: Path = RESULTS, draw: bool = True) -> None:
 def claims_page(found: list[Claim], frame: pd.DataFrame) -> str:
     """The front page: ten claims on one screen."""
     runs = frame.drop_duplicates("run")
-    rows = []
-    for claim in found:
-        ours = "; ".join(f"{number.what} **{number}**" for number in claim.numbers) or claim.missing
+    rows, numbers = [], []
+    for i, claim in enumerate(found, 1):
+        bounds = "; ".join(f"{'>' if side == 'above' else '<'} {bound:g}" for side, bound in claim.bounds)
+        ours = "; ".join(map(str, claim.numbers)) or claim.missing
         paper = "; ".join(f"{number.paper:g}" for number in claim.numbers if number.paper is not None) or "–"
-        bounds = "; ".join(f"{side} {bound:g}" for side, bound in claim.bounds)
-        rows.append([claim.text, claim.source, bounds, paper, ours, f"**{claim.verdict}**"])
+        rows.append([str(i), claim.text, bounds, ours, paper, f"**{claim.verdict}**"])
+        numbers.append(f"{i}. {claim.source}: {'; '.join(number.what for number in claim.numbers) or claim.missing}.")
+    count = Counter(claim.verdict for claim in found)
+    words = {"agrees": "agree", "disagrees": "disagree", "cannot tell": "cannot be told", "not measured": "not measured"}
+    verdicts = f"Of {len(found)} claims " + ", ".join(f"{count[key]} {words[key]}" for key in words if count[key])
     sets = ", ".join(f"{count} on {name(data)}" for data, count in runs["data"].value_counts(sort=False).items())
     methods = ", ".join(name(method) for method in runs["method"].unique())
-    table = markdown(["claim", "where", "claimed", "paper", "ours", "verdict"], rows)
+    about = {"verdicts": verdicts, "numbers": "\n".join(numbers), "sets": sets, "methods": methods}
+    table = markdown(["", "claim", "claimed", "ours", "paper", "verdict"], rows)
     settings = runs.groupby(["data", "method"])
     counts = {"strengths": _range(settings["strength"].nunique()), "seeds": _range(settings["seed"].nunique())}
     for key, paper in (("traced", "holtz2022"), ("teapots", "eastwood2018")):
         own = study_of(paper)
         counts[key] = "no" if own is None else str(own.frame["run"].nunique())
-    return CLAIMS.format(models=len(runs), sets=sets, methods=methods, table=table, **counts)
+    return CLAIMS.format(models=len(runs), table=table, **about, **counts)
 
 
 def _range(counts: pd.Series) -> str:

@@ -155,14 +155,14 @@ def test_scores_of_tasks_that_were_cut_off_are_computed_again(tmp_path):
 
 
 def test_task_scores_of_some_models_stand_beside_what_is_published(tables):
-    import publish
+    from karenina.studies.results.table import TASK, with_scores
 
     some = list(tables["run"].unique()[:3])
     found = pd.DataFrame(
         [(run, "fairness", "fairness_mean", i / 10) for i, run in enumerate([*some, "unknown"])],
         columns=["run", "property", "metric", "value"],
     )
-    both = publish._with_tasks(publish._with_tasks(tables, found), found)
+    both = with_scores(with_scores(tables, found, TASK), found, TASK)
     assert len(both) == len(tables) + 3
     new = both[both["metric"] == "fairness_mean"]
     assert list(new["run"]) == some
