@@ -89,7 +89,11 @@ def claims(frame: pd.DataFrame, traced: Study | None, teapots: pd.DataFrame | No
             "Regularisation lowers the total correlation of sampled codes, and not that of mean codes.",
             "Locatello et al. (2019), section 5.1, figure 1",
             (
-                jackknife(lambda f: tc_trend(f, "sampled"), frame, "rank correlation of total correlation and strength, sampled codes"),
+                jackknife(
+                    lambda f: tc_trend(f, "sampled"),
+                    frame,
+                    "rank correlation of total correlation and strength, sampled codes",
+                ),
                 jackknife(lambda f: tc_trend(f, "mean"), frame, "mean codes"),
             ),
             (("below", 0.0), ("above", 0.0)),

@@ -19,6 +19,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LassoCV, LogisticRegression
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
+from timing import cpu_seconds
 
 from karenina.metrics._dci import Lasso, Trees, dci, dci_from_importance
 from karenina.metrics._explicitness import explicitness
@@ -50,12 +51,6 @@ def ten_bins(n=20_000, seed=0):
     rng = np.random.default_rng(seed)
     v = rng.integers(10, size=(n, 8))
     return (0.9 * v + 0.1 * np.roll(v, 1, axis=1)) / 10 + 0.05 * rng.normal(size=v.shape), v
-
-
-def timed(run):
-    start = time.process_time()
-    value = run()
-    return time.process_time() - start, value
 
 
 def plain_z_diff(z, v, batch=64, train=10_000, evaluate=5_000):
@@ -133,7 +128,7 @@ def compare_forest(z, v, depths, full):
     """Two folds of ten are timed unless --full. The last fits have the depths that ours chose, to compare scores."""
     train = np.random.default_rng(0).permutation(len(z))[round(len(z) / 3) :]
     seconds = sum(plain_forest(z[train], y, 10 if full else 2) for y in v[train].T)
-    last, models = timed(lambda: [forest_of(int(h), z[train], y) for h, y in zip(depths, v[train].T)])
+    last, models = cpu_seconds(lambda: [forest_of(int(h), z[train], y) for h, y in zip(depths, v[train].T)])
     return seconds + last, dci_from_importance(np.column_stack([model.feature_importances_ for model in models]))
 
 
@@ -148,7 +143,7 @@ def compare_boosted(z, v, full):
     for j, y in enumerate(v[train].T):
         rounds = 100 if full or j == smallest else 3
         model = GradientBoostingClassifier(n_estimators=rounds, random_state=0)
-        spent, _ = timed(lambda model=model, y=y: model.fit(z[train], y))
+        spent, _ = cpu_seconds(lambda model=model, y=y: model.fit(z[train], y))
         seconds += spent * 100 / rounds
         if rounds == 100:
             importances[j] = model.feature_importances_
@@ -177,8 +172,8 @@ def compare(title, z, v, full):
         warnings.simplefilter("ignore")
         for name, (ours, plain, options) in samplers.items():
             ours(z, v, train=10, evaluate=10, **options)
-            slow, theirs = timed(plain)
-            fast, result = timed(partial(ours, z, v, **options))
+            slow, theirs = cpu_seconds(plain)
+            fast, result = cpu_seconds(partial(ours, z, v, **options))
             good.append(line(name, slow, fast, abs(float(result) - theirs)))
             together += fast
         order = np.random.default_rng(0).permutation(len(z))
@@ -188,23 +183,23 @@ def compare(title, z, v, full):
             "explicitness": {},
             "  multinomial": {"classifier": "multinomial", "balanced": False},
         }.items():
-            slow, theirs = timed(partial(plain_explicitness, z[kept], v[kept], z[held], v[held], bool(options)))
-            fast, result = timed(partial(explicitness, z[kept], v[kept], **tests, **options))
+            slow, theirs = cpu_seconds(partial(plain_explicitness, z[kept], v[kept], z[held], v[held], bool(options)))
+            fast, result = cpu_seconds(partial(explicitness, z[kept], v[kept], **tests, **options))
             good.append(line(name, slow, fast, abs(float(result) - theirs)))
             together += fast
         dci(z[:100], v[:100])
-        slow, theirs = timed(lambda: plain_lasso(z[kept], v[kept]))
-        fast, result = timed(lambda: dci(z, v))
+        slow, theirs = cpu_seconds(lambda: plain_lasso(z[kept], v[kept]))
+        fast, result = cpu_seconds(lambda: dci(z, v))
         good.append(line("dci lasso", slow, fast, gap(result, theirs)))
         together += fast
         for model in ("forest", "boosted"):
             dci(z[:100], v[:100], model=model)
-        fast, result = timed(lambda: dci(z, v, model="forest"))
+        fast, result = cpu_seconds(lambda: dci(z, v, model="forest"))
         slow, theirs = compare_forest(z, v, result.details["depth"], full)
         note = "all folds" if full else "plain: 2 of 10 folds timed"
         good.append(line("dci forest", slow, fast, gap(result, theirs), note))
         slow, importances = compare_boosted(z, v, full)
-        fast, result = timed(lambda: dci(z, v, model="boosted"))
+        fast, result = cpu_seconds(lambda: dci(z, v, model="boosted"))
         if full:
             difference = gap(result, dci_from_importance(np.column_stack(list(importances.values()))))
             note = "all rounds"
