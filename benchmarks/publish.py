@@ -212,7 +212,7 @@ def again(models: int, seed: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command")
+    commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("add").add_argument("paths", type=Path, nargs="+")
     commands.add_parser("rank").add_argument("path", type=Path)
     tasks = commands.add_parser("tasks")
@@ -223,22 +223,13 @@ def main() -> None:
     one = commands.add_parser("again")
     one.add_argument("--models", type=int, default=3)
     one.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    if options.command == "add":
-        add(options.paths)
-        pages()
-    elif options.command == "rank":
-        add_rankings(options.path)
-        pages()
-    elif options.command == "tasks":
-        add_tasks(options.path, options.seeds, options.only)
-        pages()
-    elif options.command == "pages":
-        pages()
-    elif options.command == "again":
-        again(options.models, options.seed)
-    else:
-        parser.print_usage()
+    options = vars(parser.parse_args())
+    command = options.pop("command")
+    if command == "again":
+        return again(**options)
+    if command != "pages":
+        {"add": add, "rank": add_rankings, "tasks": add_tasks}[command](**options)
+    pages()
 
 
 if __name__ == "__main__":
