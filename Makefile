@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Those of speed, which need no folder of trained models.
+BENCHMARKS := data infomec metrics performance selection studies tasks training
 
 .PHONY: demo test lint format docs bench clean
 
@@ -24,7 +26,7 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo build/docs/index.html
 
 bench: $(READY)
-	for script in $$(ls benchmarks/*.py | grep -v metrics_); do echo "== $$script"; OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done
+	for name in $(BENCHMARKS); do echo "== $$name"; OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # Installed again only when a requirement changes.
 $(READY): pyproject.toml constraints.txt

@@ -113,16 +113,12 @@ def _labels(rows: Rows, sets: list[str]) -> str:
         "| data | score | in training | only for choosing | difference | interval | in training is better |",
         "|---|---|---|---|---|---|---|",
     ]
-    count = 0
+    found = []
     for data in sets:
         trained, plain = _of(rows, data, "supervised"), _of(rows, data, "beta_vae")
-        if not trained or not plain:
-            continue
-        for name in ("MIG", "DCI"):
-            key = SCORES[name]
-            lines.append(_beside_choosing([data, name], trained, plain, key))
-            count += 1
-    lines = [*lines, *_tried(rows, sets, "supervised")] if count else [*lines[:2], _missing("supervised")]
+        if trained and plain:
+            found += [_beside_choosing([data, name], trained, plain, SCORES[name]) for name in ("MIG", "DCI")]
+    lines = [*lines, *found, *_tried(rows, sets, "supervised")] if found else [*lines[:2], _missing("supervised")]
     return "\n".join(lines) + "\n"
 
 
@@ -172,16 +168,8 @@ def _table(rows: Rows, sets: list[str], part: str, other: str, scores: tuple[str
             if a and b and all(SCORES[name] in row["scores"] for row in (*a, *b)):
                 (first, one), (second, two) = (_best(found, SCORES[name]) for found in (a, b))
                 low, high = interval(one, two)
-                cells = [
-                    data,
-                    name,
-                    NAMES[EXPLANATIONS[part][0] if part in EXPLANATIONS else part],
-                    first,
-                    _shown(one),
-                    NAMES[other],
-                    second,
-                    _shown(two),
-                ]
+                method = NAMES[EXPLANATIONS[part][0] if part in EXPLANATIONS else part]
+                cells = [data, name, method, first, _shown(one), NAMES[other], second, _shown(two)]
                 cells += [f"{np.mean(one) - np.mean(two):+.3f}", f"{low:+.3f} to {high:+.3f}", _verdict(low, high)]
                 lines.append(f"| {' | '.join(cells)} |")
     return lines

@@ -14,6 +14,7 @@ import textwrap
 from pathlib import Path
 
 import numpy as np
+from pages import markdown
 
 from karenina.pages.clustering import TITLES, caption_of, how
 from karenina.studies.analyses.charts import draw
@@ -49,10 +50,6 @@ def collect(folder: Path, others: list[Path]) -> dict:
     return {"plan": asdict(plan), "gates": gates, **found}
 
 
-def table(header: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, ["---"] * len(header), *rows])
-
-
 def filled(text: str) -> str:
     return textwrap.fill(text, 120, break_on_hyphens=False)
 
@@ -69,7 +66,7 @@ def per_beta(rows: list[dict]) -> str:
              *(f"{np.mean(values):.3g}" if values else "-" for values in scores)]
         )  # fmt: skip
     header = ["beta", "models", "mean steps", "models' steps", "censored", *SCORES.values(), "active latents"]
-    return table(header, lines)
+    return markdown(header, lines)
 
 
 def page(results: dict) -> str:
@@ -103,7 +100,7 @@ def page(results: dict) -> str:
         "Negative: a better score, fewer steps. 95 % intervals from 1,000 bootstrap samples of the models. Within a",
         "beta: mean of the correlations among models of one beta, which beta itself cannot explain.",
         "",
-        table(
+        markdown(
             ["score", "rho", "interval", "within a beta", "interval", *(f"beta {b:g}" for b in betas), "paper"],
             [
                 [
@@ -149,7 +146,7 @@ def page(results: dict) -> str:
         "## Core hours",
         f"{hours:.2f} in all.",
         "",
-        table(["task", "core seconds"], [[kind, f"{value:,.0f}"] for kind, value in results["seconds"].items()]),
+        markdown(["task", "core seconds"], [[kind, f"{value:,.0f}"] for kind, value in results["seconds"].items()]),
         "",
     ]
     return "\n".join(lines)

@@ -8,7 +8,6 @@ rows (2,000 with --quick), then twenty random ones.
 """
 
 import argparse
-import time
 import warnings
 from collections.abc import Iterator
 
@@ -18,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, mutual_info_score
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
+from timing import cpu_seconds
 
 from karenina.metrics import infomec
 
@@ -76,12 +76,6 @@ def random_cases() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield (factors - factors.mean(axis=0)) @ mixing + rng.uniform(0.05, 1) * rng.normal(size=(n, d)), factors
 
 
-def timed(function, *arrays) -> tuple[np.ndarray, float]:
-    start = time.process_time()
-    found = function(*arrays)
-    return found, time.process_time() - start
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
@@ -91,15 +85,15 @@ def main() -> None:
         ours(*next(random_cases()))
         print(f"{'case':<56} {'off by':>8} {'direct s':>9} {'ours s':>7} {'ratio':>6}")
         for name, codes, factors in kinds(n):
-            theirs, slow = timed(direct, codes, factors)
-            found, fast = timed(ours, codes, factors)
+            slow, theirs = cpu_seconds(direct, codes, factors)
+            fast, found = cpu_seconds(ours, codes, factors)
             print(
                 f"{name:<56} {np.abs(theirs - found).max():8.4f} {slow:9.2f} {fast:7.3f} {slow / fast:6.1f}", flush=True
             )
         off, slow, fast = 0.0, 0.0, 0.0
         for codes, factors in random_cases():
-            theirs, a = timed(direct, codes, factors)
-            found, b = timed(ours, codes, factors)
+            a, theirs = cpu_seconds(direct, codes, factors)
+            b, found = cpu_seconds(ours, codes, factors)
             off, slow, fast = max(off, float(np.abs(theirs - found).max())), slow + a, fast + b
         print(f"{'twenty random cases, 1,000 to 3,000 rows':<56} {off:8.4f} {slow:9.2f} {fast:7.3f} {slow / fast:6.1f}")
 

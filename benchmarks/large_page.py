@@ -6,11 +6,11 @@ one of 5,000 trained models. `python benchmarks/large_page.py RUN [MODELS] [OUT]
 
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 from report import opening
+from timing import cpu_seconds
 
 from karenina.evaluation.data import data_of
 from karenina.evaluation.scoring import evaluate
@@ -64,9 +64,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(sys.argv[3]) if len(sys.argv) > 3 else Path(folder)
         contents = contents_of(path, models)
-        began = time.process_time()
-        page = write(contents, out, figures=False)
-        used = time.process_time() - began
+        used, page = cpu_seconds(write, contents, out, figures=False)
         print(f"{models} models: {used:.0f} s of CPU, {page.stat().st_size / 1e6:.1f} MB, {opening(page)}")
 
 

@@ -8,7 +8,6 @@ import itertools
 import os
 import platform
 import statistics
-import time
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.neighbors import KNeighborsRegressor
+from timing import cpu_seconds
 
 from karenina.data import load
 from karenina.metrics._dci import dci
@@ -78,9 +78,7 @@ def tasks() -> list[Task]:
 def work(task: Task) -> dict[str, float]:
     torch.set_num_threads(1)
     data = load("blobs")
-    started = time.process_time()
-    run = train(data, task.method, seed=task.seed, **COMMON, **task.parameters)
-    seconds = time.process_time() - started
+    seconds, run = cpu_seconds(train, data, task.method, seed=task.seed, **COMMON, **task.parameters)
     return {**measure(run), "seconds": seconds}
 
 

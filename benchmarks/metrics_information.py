@@ -6,7 +6,6 @@ CPU seconds of one thread, best of several calls after a first one that compiles
 the largest difference of the scores.
 """
 
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -16,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
+from timing import cpu_seconds
 
 from karenina.metrics._inputs import check
 from karenina.metrics._sap import sap
@@ -161,12 +161,8 @@ ROWS: dict[str, tuple[Callable, Callable, int]] = {
 
 
 def seconds(function: Callable, codes: Array, factors: Array, least: int) -> tuple[float, Array]:
-    best = np.inf
-    for _ in range(least):
-        start = time.process_time()
-        value = function(codes, factors)
-        best = min(best, time.process_time() - start)
-    return best, np.asarray(value)
+    times, values = zip(*(cpu_seconds(function, codes, factors) for _ in range(least)))
+    return min(times), np.asarray(values[-1])
 
 
 def main() -> None:

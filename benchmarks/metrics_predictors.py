@@ -1,11 +1,10 @@
 """CPU time and scores of the sampling and predictor metrics beside a plain scikit-learn implementation, in one run.
 
-    python benchmarks/metrics_predictors.py [--full] [--table-one]
+    python benchmarks/metrics_predictors.py [--full]
 
 Both sides use one thread and are measured by process time, ours after a first call that loads compiled code. The plain
 implementations loop over points, pairs, factors, folds and settings, as released code does. Where they take minutes, a
 stated part is timed and scaled up; --full times all of it. Score: the largest difference of the compared numbers.
---table-one prints Table 1 of Carbonneau et al. at 20,000 rows instead, beside the printed numbers.
 """
 
 import argparse
@@ -19,8 +18,9 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LassoCV, LogisticRegression
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
+from timing import cpu_seconds
 
-from karenina.metrics._dci import Lasso, Trees, dci, dci_from_importance
+from karenina.metrics._dci import dci, dci_from_importance
 from karenina.metrics._explicitness import explicitness
 from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
 
@@ -50,12 +50,6 @@ def ten_bins(n=20_000, seed=0):
     rng = np.random.default_rng(seed)
     v = rng.integers(10, size=(n, 8))
     return (0.9 * v + 0.1 * np.roll(v, 1, axis=1)) / 10 + 0.05 * rng.normal(size=v.shape), v
-
-
-def timed(run):
-    start = time.process_time()
-    value = run()
-    return time.process_time() - start, value
 
 
 def plain_z_diff(z, v, batch=64, train=10_000, evaluate=5_000):
@@ -133,7 +127,7 @@ def compare_forest(z, v, depths, full):
     """Two folds of ten are timed unless --full. The last fits have the depths that ours chose, to compare scores."""
     train = np.random.default_rng(0).permutation(len(z))[round(len(z) / 3) :]
     seconds = sum(plain_forest(z[train], y, 10 if full else 2) for y in v[train].T)
-    last, models = timed(lambda: [forest_of(int(h), z[train], y) for h, y in zip(depths, v[train].T)])
+    last, models = cpu_seconds(lambda: [forest_of(int(h), z[train], y) for h, y in zip(depths, v[train].T)])
     return seconds + last, dci_from_importance(np.column_stack([model.feature_importances_ for model in models]))
 
 
@@ -148,7 +142,7 @@ def compare_boosted(z, v, full):
     for j, y in enumerate(v[train].T):
         rounds = 100 if full or j == smallest else 3
         model = GradientBoostingClassifier(n_estimators=rounds, random_state=0)
-        spent, _ = timed(lambda model=model, y=y: model.fit(z[train], y))
+        spent, _ = cpu_seconds(lambda model=model, y=y: model.fit(z[train], y))
         seconds += spent * 100 / rounds
         if rounds == 100:
             importances[j] = model.feature_importances_
@@ -177,8 +171,8 @@ def compare(title, z, v, full):
         warnings.simplefilter("ignore")
         for name, (ours, plain, options) in samplers.items():
             ours(z, v, train=10, evaluate=10, **options)
-            slow, theirs = timed(plain)
-            fast, result = timed(partial(ours, z, v, **options))
+            slow, theirs = cpu_seconds(plain)
+            fast, result = cpu_seconds(partial(ours, z, v, **options))
             good.append(line(name, slow, fast, abs(float(result) - theirs)))
             together += fast
         order = np.random.default_rng(0).permutation(len(z))
@@ -188,23 +182,23 @@ def compare(title, z, v, full):
             "explicitness": {},
             "  multinomial": {"classifier": "multinomial", "balanced": False},
         }.items():
-            slow, theirs = timed(partial(plain_explicitness, z[kept], v[kept], z[held], v[held], bool(options)))
-            fast, result = timed(partial(explicitness, z[kept], v[kept], **tests, **options))
+            slow, theirs = cpu_seconds(partial(plain_explicitness, z[kept], v[kept], z[held], v[held], bool(options)))
+            fast, result = cpu_seconds(partial(explicitness, z[kept], v[kept], **tests, **options))
             good.append(line(name, slow, fast, abs(float(result) - theirs)))
             together += fast
         dci(z[:100], v[:100])
-        slow, theirs = timed(lambda: plain_lasso(z[kept], v[kept]))
-        fast, result = timed(lambda: dci(z, v))
+        slow, theirs = cpu_seconds(lambda: plain_lasso(z[kept], v[kept]))
+        fast, result = cpu_seconds(lambda: dci(z, v))
         good.append(line("dci lasso", slow, fast, gap(result, theirs)))
         together += fast
         for model in ("forest", "boosted"):
             dci(z[:100], v[:100], model=model)
-        fast, result = timed(lambda: dci(z, v, model="forest"))
+        fast, result = cpu_seconds(lambda: dci(z, v, model="forest"))
         slow, theirs = compare_forest(z, v, result.details["depth"], full)
         note = "all folds" if full else "plain: 2 of 10 folds timed"
         good.append(line("dci forest", slow, fast, gap(result, theirs), note))
         slow, importances = compare_boosted(z, v, full)
-        fast, result = timed(lambda: dci(z, v, model="boosted"))
+        fast, result = cpu_seconds(lambda: dci(z, v, model="boosted"))
         if full:
             difference = gap(result, dci_from_importance(np.column_stack(list(importances.values()))))
             note = "all rounds"
@@ -220,49 +214,11 @@ def gap(one, two):
     return max(abs(one.disentanglement - two.disentanglement), abs(one.completeness - two.completeness))
 
 
-VOTES = {"batch": 200, "train": 800, "evaluate": 800, "threshold": 0.02**2, "replace": False, "rescale": True}
-FOREST = Trees("forest", depths=(8, 16, 32, 64, 128), max_features=(0.2, 0.4, 0.8, 1.0))
-LASSO = Lasso(scale="range", alphas=(1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0))
-PRINTED = {  # 0.98 is printed as 0.8, which its formula does not give
-    "cos, sin": (1, 1, 1, 0.98, 1, 0.6, 1, 0.7, 1, 1),
-    "twice": (1, 1, 1, 1, 1, 1, 1, 0.7, 1, 1),
-    "four times": (1, 1, 1, 1, 1, 1, 1, 0.4, 1, 1),
-}
-
-
-def table_one(seed=0):
-    angles = np.random.default_rng(seed).uniform(0, 2 * np.pi, size=(20_000, 4))
-    circle = np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(angles), -1)
-    cases = (
-        (circle, angles),
-        (np.repeat(angles, 2, axis=1), angles),
-        (np.repeat(angles[:, :2], 4, axis=1), angles[:, :2]),
-    )
-    worst = 0.0
-    print("z_diff z_min z_max, lasso D C I, forest D C I, explicitness: ours over printed")
-    for (name, printed), (z, v) in zip(PRINTED.items(), cases):
-        cells = [float(z_diff(z, v, batch=200, standardise=False, rescale=True))]
-        cells += [float(metric(z, v, **VOTES)) for metric in (z_min_variance, z_max_variance)]
-        for model in (LASSO, FOREST):
-            result = dci(z, v, model=model, continuous=True, guess_error=1 / 12)
-            cells += [result.disentanglement, result.completeness, result.informativeness]
-        cells.append(float(explicitness(z, v, scale="range", rescale=True, test_fraction=0)))
-        print(f"{name:12}", *(f"{cell:6.3f}" for cell in cells))
-        print(f"{'':12}", *(f"{cell:6.2f}" for cell in printed), flush=True)
-        worst = max(worst, float(np.abs(np.subtract(cells, printed)).max()))
-    print(f"largest difference {worst:.3f} (allowed: 0.06)")
-    return 0 if worst <= 0.06 else 1
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--full", action="store_true", help="time the plain tree models completely (an hour)")
-    parser.add_argument("--table-one", action="store_true", help="print the review's Table 1 (two minutes)")
-    arguments = parser.parse_args()
-    full = arguments.full
+    full = parser.parse_args().full
     with threadpool_limits(1):
-        if arguments.table_one:
-            return table_one()
         first = compare("10,000 x 10 codes, dSprites factors", *dsprites(), full)
         second = compare("20,000 x 8 codes, eight factors of ten values", *ten_bins(), full)
     return 0 if first and second else 1

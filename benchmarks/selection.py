@@ -10,7 +10,6 @@ import resource
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,17 +17,12 @@ from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 from sklearn.linear_model import Lasso, MultiTaskLassoCV
 from threadpoolctl import threadpool_limits
+from timing import cpu_seconds
 
 from karenina.numerics.gaussian_sums import gaussian_sum
 from karenina.selection import alike, dynamics, udr
 
 warnings.simplefilter("ignore")
-
-
-def cpu(function: Callable[[], object]) -> float:
-    start = time.process_time()
-    function()
-    return time.process_time() - start
 
 
 def peak() -> float:
@@ -86,23 +80,23 @@ def compare(codes: np.memmap, seeds: int) -> None:
     print(f"{models} models x {latents} latents x {rows} rows, groups of {seeds}: {pairs} pairs, read from a file")
     for name, (naive, options, sample) in CASES.items():
         udr(codes[:2], kl[:2], **options)  # compiled before it is timed
-        ours = cpu(lambda options=options: udr(codes, kl, groups, **options))
+        ours, _ = cpu_seconds(udr, codes, kl, groups, **options)
         drawn = [(g * seeds + rng.choice(seeds, 2, replace=False)) for g in rng.choice(models // seeds, sample)]
         arrays = [[(z - z.mean(0)) / z.std(0) for z in np.asarray(codes[pair], float)] for pair in drawn]
-        loop = sum(cpu(lambda a=a, naive=naive: naive(*a)) for a in arrays) / sample * pairs
+        loop = sum(cpu_seconds(naive, *a)[0] for a in arrays) / sample * pairs
         print(
             f"  {name:22s} ours {ours:8.2f} s ({ours / pairs * 1e6:6.0f} us/pair)   "
             f"loop {loop:10.0f} s ({loop / pairs * 1e3:7.1f} ms/pair)   {loop / ours:6.0f} x   peak {peak():.0f} MB",
             flush=True,
         )
-    seconds = cpu(lambda: alike(codes, groups=groups))
+    seconds, _ = cpu_seconds(alike, codes, groups=groups)
     print(f"  {'MCC and CKA':22s} ours {seconds:8.2f} s   peak {peak():.0f} MB", flush=True)
 
 
 def in_memory(codes: np.memmap, seeds: int) -> None:
     kl = np.ones((codes.shape[0], codes.shape[2]))
     loaded = np.array(codes)
-    seconds = cpu(lambda: udr(loaded, kl, np.arange(len(loaded)) // seeds, preset="dlib"))
+    seconds, _ = cpu_seconds(udr, loaded, kl, np.arange(len(loaded)) // seeds, preset="dlib")
     print(f"  {'lasso, from memory':22s} ours {seconds:8.2f} s   peak {peak():.0f} MB with the codes")
 
 
@@ -130,13 +124,13 @@ def training_dynamics(seeds: int, epochs: int, samples: int, units: int) -> None
         for _ in range(seeds)
     ]
     before = peak()
-    seconds = cpu(lambda: dynamics(traces))
+    seconds, _ = cpu_seconds(dynamics, traces)
     print(f"dynamics, {seeds} seeds x {epochs} x {samples} x {units}: {seconds:.1f} s, peak {peak():.0f} MB", end=" ")
     print(f"({before:.0f} MB of it before)")
     a, b = 0.5 * rng.normal(size=(2, epochs * samples, 10))
     gaussian_sum(a, b)  # compiled
     naive, ours = (
-        cpu(call) for call in (lambda: np.exp(-cdist(a, b, "sqeuclidean")).sum(), lambda: gaussian_sum(a, b))
+        cpu_seconds(call)[0] for call in (lambda: np.exp(-cdist(a, b, "sqeuclidean")).sum(), lambda: gaussian_sum(a, b))
     )
     print(f"  its MMD, of a pair of seeds: numpy {naive:.2f} s, ours {ours:.2f} s, {naive / ours:.1f}x")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+from timing import cpu_seconds
 
 from karenina.studies.analyses import ANALYSES
 from karenina.studies.execution.folder import Folder
@@ -96,11 +97,9 @@ def analyses() -> None:
     print(f"analyses of {frame['run'].nunique():,} runs, {frame['metric'].nunique()} scores, {len(pairs):,} pairs")
     total = 0.0
     for name, analysis in ANALYSES.items():
-        if analysis.extra == "dynamics":
+        if analysis.extra == "dynamics" or name == "tasks":  # no traces and no tasks here
             continue
-        start = time.process_time()
-        analysis.compute(frame, *([pairs] if analysis.extra else []))
-        seconds = time.process_time() - start
+        seconds, _ = cpu_seconds(analysis.compute, frame, *([pairs] if analysis.extra else []))
         total += seconds
         print(f"  {name:20}{seconds:6.2f} s")
     print(f"  {'all':20}{total:6.2f} s")

@@ -6,7 +6,6 @@ regression beside scikit-learn's.
 """
 
 import sys
-import time
 import warnings
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
+from timing import cpu_seconds
 
 from karenina.numerics.ensembles import Binned, boost
 from karenina.tasks import downstream, fairness, shift
@@ -28,12 +28,6 @@ def sprites(n: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray
     v = rng.integers(SIZES, size=(n, 5))
     live = (v - v.mean(axis=0)) / v.std(axis=0) + noise * rng.normal(size=v.shape)
     return np.column_stack([live, 0.01 * rng.normal(size=(n, 5))]), v
-
-
-def seconds(call):
-    start = time.process_time()
-    result = call()
-    return result, time.process_time() - start
 
 
 def scikit_learn(model: str, z, v, test_z, test_v) -> list[float]:
@@ -54,8 +48,8 @@ def agreement(sizes: tuple[int, ...]) -> None:
         test = {"test_codes": z[-TEST:], "test_factors": v[-TEST:]}
         for model in ("boosted", "logistic"):
             for n in sizes:
-                ours, fast = seconds(lambda: downstream(z[:n], v[:n], sizes=[n], models=[model], **test))  # noqa: B023
-                theirs, slow = seconds(lambda: scikit_learn(model, z[:n], v[:n], z[-TEST:], v[-TEST:]))  # noqa: B023
+                fast, ours = cpu_seconds(downstream, z[:n], v[:n], sizes=[n], models=[model], **test)
+                slow, theirs = cpu_seconds(scikit_learn, model, z[:n], v[:n], z[-TEST:], v[-TEST:])
                 worst = np.abs(ours.scores[0, 0] - theirs).max()
                 means = f"{ours.mean[0, 0]:8.3f}{np.mean(theirs):9.3f}"
                 print(f"{model:10}{noise:6}{n:7}{means}{worst:14.3f}{fast:8.2f}{slow:11.2f}", flush=True)
@@ -64,8 +58,8 @@ def agreement(sizes: tuple[int, ...]) -> None:
 def total() -> None:
     z, v = sprites(10_000 + TEST, 0.1)
     train, test = (z[:10_000], v[:10_000]), {"test_codes": z[10_000:], "test_factors": v[10_000:]}
-    result, first = seconds(lambda: downstream(*train, **test))
-    unfair, second = seconds(lambda: fairness(*train, **test))
+    first, result = cpu_seconds(downstream, *train, **test)
+    second, unfair = cpu_seconds(fairness, *train, **test)
     print("\nall downstream tasks and fairness, 10,000 rows to train on and 5,000 to test on")
     for name, value in (result.summary() | unfair.summary()).items():
         print(f"  {name:34}{value:8.3f}")
@@ -90,7 +84,7 @@ if __name__ == "__main__":
         shift_table()
         sys.exit()
     rows = Binned.of(np.eye(9))
-    _, compiled = seconds(lambda: boost(rows, np.arange(9) % 3, 3, np.random.default_rng(0)))
+    compiled, _ = cpu_seconds(boost, rows, np.arange(9) % 3, 3, np.random.default_rng(0))
     print(f"compiling or loading the trees: {compiled:.1f} s")
     agreement((10, 100, 1000, 10_000) if "--full" in sys.argv else (10, 100, 1000))
     total()

@@ -1,7 +1,8 @@
 """A paper's table beside ours: the interval of every cell, and one plain sentence by a rule that was fixed beforehand.
 
 A table has intervals of its own, or else it is made again without one seed at a time, and each cell gets the interval
-of the delete-one-seed jackknife (also where its own is only that of drawing). A cell with a printed value then
+of the delete-one-seed jackknife (also where its own is only that of drawing, or of averaging). Where a score is one
+number for all seeds of a setting, settings are left out in their place. A cell with a printed value then
 
 - differs if the printed value is outside our interval,
 - cannot be told if the interval holds the printed value and 0 as well, and
@@ -22,25 +23,31 @@ from karenina.studies.papers.outputs import PaperTable, compared
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import NotEnough
 
-JACKKNIFE = {
-    *(("locatello2019", table) for table in ("table_1", "table_6")),
-    *(("eastwood2018", table) for table in ("table_1", "table_3", "table_4", "table_5")),
-    ("duan2020", "table_2"),
-    ("holtz2022", "table_3"),
+JACKKNIFE = {  # what is left out, one at a time
+    **{("locatello2019", table): "seed" for table in ("table_1", "table_6")},
+    **{("eastwood2018", table): "seed" for table in ("table_1", "table_3", "table_4", "table_5")},
+    **{("duan2020", table): "seed" for table in ("table_2", "table_7")},
+    ("holtz2022", "table_3"): "seed",
+    ("holtz2022", "table_4"): "setting",
 }
-ANSWERS = {"agrees": "agree", "disagrees": "differ", "cannot tell": "cannot be told"}
+ANSWERS = {  # of one value, of several
+    "agrees": ("agrees", "agree"),
+    "disagrees": ("differs", "differ"),
+    "cannot tell": ("cannot be told", "cannot be told"),
+}
 
 
 def with_intervals(item: Item, study: Study) -> PaperTable:
     """Our table with columns low and high."""
     table: PaperTable = item.function()(study)
-    if (item.paper, item.name) not in JACKKNIFE or study.frame["seed"].nunique() < 3:
+    unit = JACKKNIFE.get((item.paper, item.name))
+    if unit is None or study.frame[unit].nunique() < 3:
         return table
     notes = list(study.notes)
     keys = [*table.rows, *table.columns]
     frames = []
-    for seed in sorted(study.frame["seed"].unique()):
-        rest = Study(study.frame[study.frame["seed"] != seed], study.path)
+    for one in study.frame[unit].unique():
+        rest = Study(study.frame[study.frame[unit] != one], study.path)
         try:
             frames.append(item.function()(rest).frame.set_index(keys)["value"])
         except NotEnough:
@@ -65,15 +72,14 @@ def sentence(item: Item, table: PaperTable) -> str:
     count = Counter(_answer(row.paper, row.low, row.high) for row in found.itertuples())
     most, n = count.most_common(1)[0]
     verdict = most if n > len(found) / 2 else "cannot tell"
-    parts = ", ".join(f"{count[answer]} {words}" for answer, words in ANSWERS.items() if count[answer])
+    parts = ", ".join(f"{count[key]} {words[count[key] > 1]}" for key, words in ANSWERS.items() if count[key])
     if len(found) == 1:
-        only = {"agrees": "agrees", "disagrees": "differs", "cannot tell": "cannot be told"}[most]
-        difference = found["difference"].iloc[0]
+        only, difference = ANSWERS[most][0], found["difference"].iloc[0]
         return f"**{verdict.capitalize()}.** The one value that has a printed one beside it {only}: {difference:+z.2f}."
     above = int((found["difference"] > 0).sum())
     return (
         f"**{verdict.capitalize()}.** Of {len(found)} values that have a printed one beside them, {parts}; "
-        f"ours are above it in {above}, and differ by {found['difference'].abs().median():.2f} in the median."
+        f"ours are larger in {above}, and the median distance is {found['difference'].abs().median():.2f}."
     )
 
 

@@ -20,23 +20,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pages import DOCS, markdown
+from why_page import KEPT, correlation, page, rounded
 
 import karenina
-from karenina.numerics.resampling import spearman
 from karenina.selection import dynamics, udr
 from karenina.studies.analyses import variance_explained
 from karenina.studies.papers.duan2020 import METRICS as FOUR
 from karenina.studies.papers.holtz2022 import METRICS as THREE
 from karenina.studies.papers.locatello2019 import METRICS as SIX
-from karenina.studies.papers.outputs import name as shown
 from karenina.studies.papers.study import Study
-from karenina.studies.results.table import Scores, wide_table
 from karenina.tasks import label_noise
 from karenina.training.stacked_learner import PopulationLearner
 
-KEPT = DOCS / "results" / "why.json"
-PAGE = KEPT.with_suffix(".md")
 SEEDS = 5  # of each setting, from which the dynamics score is computed again and again
 # What a variation changes: options of `karenina.selection.dynamics`, and which of the 30 moments it sees.
 VARIATIONS: dict[str, tuple[dict[str, Any], slice]] = {
@@ -51,13 +46,6 @@ LAYERS: dict[str, Callable[[PopulationLearner, Any], Any]] = {
     "decoder's second layer": lambda learner, mean: learner.stacks["network"](learner.shape.decoder[:4], mean),
     "decoded images": lambda learner, mean: learner.stacks["network"](learner.shape.decoder, mean),
 }
-
-
-def correlation(score: np.ndarray, known: np.ndarray) -> list[float]:
-    """Spearman over settings, with the interval of 1,000 resamples of the settings."""
-    both = np.isfinite(score) & np.isfinite(known)
-    estimate, low, high = spearman(np.column_stack([score[both], known[both]]), 1000)
-    return [round(float(m[0, 1]), 4) for m in (estimate, low, high)]
 
 
 def vary_dynamics(folder: Path | None, studies: list[Path], only: str | None) -> None:
@@ -211,7 +199,7 @@ def vary_noise(studies: list[Path]) -> list[dict[str, Any]]:
             ):
                 lines.append({"variation": words, "score": name, "over": "all models", "r": _pearson(scores)})
                 within = [_pearson(scores[rows]) for rows in runs.reset_index().groupby("setting").indices.values()]
-                lines.append({**lines[-1], "over": "seeds of a setting", "r": _rounded(np.nanmean(within, axis=0))})
+                lines.append({**lines[-1], "over": "seeds of a setting", "r": rounded(np.nanmean(within, axis=0))})
                 print(lines[-2:], flush=True)
     return lines
 
@@ -230,11 +218,7 @@ def _noisy(codes: np.ndarray, factors: np.ndarray, metric: str, seed: int, *, ha
 def _pearson(scores: np.ndarray) -> list[float]:
     """Of the first column with each other one."""
     with np.errstate(invalid="ignore"):
-        return _rounded(np.corrcoef(scores.T)[0, 1:])
-
-
-def _rounded(values: np.ndarray) -> list[float]:
-    return [round(float(value), 4) for value in values]
+        return rounded(np.corrcoef(scores.T)[0, 1:])
 
 
 def vary_variance(studies: list[Path]) -> list[dict[str, Any]]:
@@ -255,7 +239,7 @@ def vary_variance(studies: list[Path]) -> list[dict[str, Any]]:
         }.items():
             found = variance_explained.compute(part, resamples=2)
             for (data, predictor), rows in found.groupby(["data", "predictor"], sort=False):
-                shares = dict(zip(rows["score"], _rounded(rows["adjusted"])))
+                shares = dict(zip(rows["score"], rounded(rows["adjusted"])))
                 lines.append({"data": data, "variation": name, "predictor": predictor, "shares": shares})
         lines += _measuring(study, words)
     return lines
@@ -320,151 +304,6 @@ def keep(part: str, lines: list[dict[str, Any]]) -> None:
     found = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     KEPT.write_text(json.dumps({**found, part: lines}, indent=1) + "\n")
     page()
-
-
-INTRO = """# What verdicts hang on
-
-[Ten claims](claims.md) has the verdicts. Here studies are compared again with one thing changed at a time.
-"""
-DYNAMICS = """## The dynamics score
-
-Rank correlation over settings of the dynamics score with the mean MIG of the same {seeds} seeds, β-VAEs; in brackets
-95 % intervals from resampling the settings. Holtz et al. (2022) report .60 with 5 seeds on dSprites (5 strengths x 5
-numbers of latents). Traces of another layer are of the same models trained again, where there are few settings.
-"""
-UDR = """## UDR
-
-Mean rank correlation of UDR_L with four metrics (BetaVAE score, FactorVAE score, MIG, DCI disentanglement), mean over
-{methods} methods (of the number of active latents: those in which it varies): over all models of a method, over the
-means of its settings, and among the seeds of a setting.
-Duan et al. (2020) report .54 over models, in Table 7, from 50 seeds and larger networks.
-"""
-NOISE = """## Label noise
-
-Pearson correlation over models of scores under label noise (three regimes) with those under true labels. Holtz et al.
-(2022), Table 3: BetaVAE score .69, .54, .47, FactorVAE score .84, .75, .63, MIG .86, .76, .67.
-"""
-VARIANCE = """## Variance explained
-
-Share of a score's variance that the method, or method and strength, explain, less what random groups would (adjusted
-R^2). Locatello et al. (2019), Table 5, dSprites: method .26 to .47, method and strength .39 to .77. Last, the share
-that comes back when the same models are scored on other rows (reliability, from two halves of the rows): the rest is
-due to measuring, and no method or strength can explain it.
-"""
-TEAPOTS = """## Teapots
-
-Models of `karenina study run eastwood2018 --scale laptop` and the same for longer, seed 0. Eastwood & Williams (2018),
-Table 1, lasso: disentanglement PCA .29, VAE .67, β-VAE .66, InfoGAN .75; NRMSE .44, .37, .35, .23.
-"""
-
-
-UNFAIR = """## Unfairness
-
-Spearman correlation of scores with the mean unfairness of boosted trees, 250 β-VAEs on dSprites at side 16. Holtz et
-al. (2022), Table 4: dynamics -.72, BetaVAE score -.75, FactorVAE score -.80, MIG -.66.
-"""
-
-
-def _udr_says(means: pd.DataFrame) -> str:
-    names = ("as it is", "models with the median of active latents or more")
-    (usual, many), (before, after) = (
-        [means.loc[(data, name), "all"] for name in names] for data in ("dsprites:side=16", "blobs")
-    )
-    return (
-        f"On dsprites:side=16 the mean over all models is {usual:.2f}, and {many:.2f} among models that have the "
-        "median of active latents or more: UDR is misled by models that found little, and agree on it. On blobs that "
-        f"changes little ({before:.2f}, {after:.2f}). Thresholds and the similarity hardly matter."
-    )
-
-
-def page(out: Path = PAGE) -> None:
-    """docs/results/why.md."""
-    found = json.loads(KEPT.read_text())
-    parts = [INTRO.strip()]
-    if lines := found.get("dynamics"):
-        rows = []
-        for one in lines:
-            rho, low, high = one["rho"]
-            cell = f"{rho:z.2f} [{low:z.2f}, {high:z.2f}]"
-            rows.append([one["data"], str(one["settings"]), one["variation"], cell])
-        head = ["data", "settings", "variation", "rank correlation with MIG"]
-        parts += [DYNAMICS.format(seeds=lines[0]["seeds"]).strip(), markdown(head, rows)]
-    if lines := found.get("udr"):
-        table = pd.DataFrame(lines)
-        means = table.groupby(["data", "variation"], sort=False)[["all", "settings", "within"]].mean()
-        rows = [[str(d), str(v), *(f"{x:z.2f}" for x in row)] for (d, v), row in zip(means.index, means.to_numpy())]
-        head = ["data", "variation", "all models", "means of settings", "seeds of a setting"]
-        by = table[table["variation"] == "as it is"]
-        each = [
-            [r.data, shown(r.method), f"{r.all:z.2f}", f"{r.settings:z.2f}", f"{r.within:z.2f}"]
-            for r in by.itertuples()
-        ]
-        parts += [UDR.format(methods=table["method"].nunique()).strip(), _udr_says(means), markdown(head, rows)]
-        parts += ["Each method, UDR_L as it is:", markdown(["data", "method", *head[2:]], each)]
-    if lines := found.get("noise"):
-        rows = [[one["variation"], one["over"], one["score"], *(f"{r:z.2f}" for r in one["r"])] for one in lines]
-        head = ["variation", "correlation over", "score", "regime 1", "regime 2", "regime 3"]
-        least = min(r for one in lines for r in one["r"] if one["over"] == "all models")
-        says = f"Over all models the least correlation of any variation is {least:.2f}: none of them is the reason."
-        parts += [NOISE.strip(), says, markdown(head, sorted(rows, key=lambda row: row[:2]))]
-    if lines := found.get("variance"):
-        scores = list(lines[0]["shares"])
-        rows = [
-            [one["data"], one["variation"], one["predictor"]]
-            + [f"{one['shares'][score]:.2f}" if score in one["shares"] else "" for score in scores]
-            for one in sorted(lines, key=lambda one: one["data"])
-        ]
-        back = [share for one in lines if one["variation"] == "other rows" for share in one["shares"].values()]
-        says = (
-            f"Other rows give back {min(back):.2f} to {max(back):.2f} of the variance, so measuring is not the reason;"
-        )
-        says += (
-            " nor are the scale of the scores or models that found little. What is left is that these models, with a"
-        )
-        says += " small network and 6,000 steps, depend more on the seed."
-        parts += [VARIANCE.strip(), says, markdown(["data", "variation", "explained by", *scores], rows)]
-    if lines := found.get("teapots"):
-        names = [
-            f"{model} {part}" for model in ("lasso", "forest") for part in ("disentanglement", "completeness", "nrmse")
-        ]
-        rows = [
-            [shown(one["method"]), f"{one['steps']:,}", *(f"{one[f'regression_{name}']:.2f}" for name in names)]
-            for one in lines
-        ]
-        errors = pd.DataFrame(lines).groupby("method", sort=False)["regression_forest nrmse"].agg(["first", "last"])
-        falls = ", ".join(f"{shown(str(m))} {row['first']:.2f} to {row['last']:.2f}" for m, row in errors.iterrows())
-        says = (
-            f"Longer training lowers the forest's NRMSE ({falls}): the models of the preset, and these, are not trained"
-        )
-        says += " enough to know the factors as the paper's do, so their disentanglement cannot be compared."
-        parts += [TEAPOTS.strip(), says, markdown(["method", "steps", *names], rows)]
-    table = KEPT.parent / "tables" / "holtz2022" / "results.parquet"
-    parts += [UNFAIR.strip(), *unfairness(wide_table(Study(pd.read_parquet(table)).words_of(THREE)))]
-    parts.append("Made by `python benchmarks/why.py page`.")
-    out.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-
-
-def unfairness(table: Scores) -> list[str]:
-    """Rank correlations of scores with unfairness: over which models, and over models or the means of settings."""
-    names = ["dynamics", *THREE]
-    scores = pd.DataFrame(table.values, columns=table.names)[["fairness_mean", *names]]
-    about = table.runs[["setting", "latents"]].reset_index(drop=True)
-    rows, found = [], {}
-    for words, kept in {"all": 0, "8 latents or more": 8}.items():
-        part = scores[about["latents"] >= kept].dropna()
-        for over, values in (("models", part), ("means of settings", part.groupby(about["setting"]).mean())):
-            rho = [correlation(values[name].to_numpy(), values["fairness_mean"].to_numpy()) for name in names]
-            rows.append([words, over, *(f"{r:z.2f} [{low:z.2f}, {high:z.2f}]" for r, low, high in rho)])
-            found[words, over] = dict(zip(names, (r for r, _, _ in rho)))
-    first, settled = found["all", "models"], found["all", "means of settings"]
-    many = found["8 latents or more", "means of settings"]
-    says = (
-        "The dynamics score is one number for all seeds of a setting: over means of settings it has "
-        f"{settled['dynamics']:.2f} in place of {first['dynamics']:.2f}. Without the models of 2 and 4 latents, which "
-        f"cannot hold five factors, it has {many['dynamics']:.2f}, and MIG {many['MIG']:.2f} in place of "
-        f"{first['MIG']:.2f}: intervals that hold what the paper prints."
-    )
-    return [says, markdown(["models", "correlation over", *map(shown, names)], rows)]
 
 
 VARIED = {"teapots": vary_teapots, "udr": vary_udr, "noise": vary_noise, "variance": vary_variance}

@@ -78,6 +78,16 @@ def test_the_readme_counts_right():
     assert len(METHODS) == 7 + 4 + 2  # "seven VAEs, four methods ..., InfoGAN, PCA"
 
 
+def test_the_table_of_presets_counts_right():
+    from karenina.studies.plan.presets import PRESETS, SCALES, preset
+
+    text = (ROOT / "docs" / "studies.md").read_text()
+    for name in PRESETS:
+        cells = [cell.strip() for cell in re.search(rf"^\| {name} \|.*$", text, re.MULTILINE)[0].split("|")[3:6]]
+        cells[2] = cells[2].split("= ")[-1]
+        assert [int(cell.replace(",", "")) for cell in cells] == [len(preset(name, s).points) for s in SCALES], name
+
+
 def test_plain_links_lead_somewhere_in_a_checkout():
     for page in [*PAGES, ROOT / "CHANGELOG.md"]:
         text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)

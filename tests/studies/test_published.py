@@ -143,6 +143,25 @@ def test_metrics_that_share_a_best_model_choose_it_in_whatever_order_models_stan
     assert claims.different_choices(six) == 0
 
 
+def test_metrics_choose_among_the_models_of_a_seed():
+    """MIG agrees with the others on the models of each second seed: half of its five pairs of fifteen differ."""
+    frame = planted(lambda d, m, s, seed, metric: -s if metric == "mig" and seed % 2 else s, ["blobs"])
+    found = claims.jackknife(claims.different_choices, claims.Study(frame).words_of(claims.METRICS), "")
+    assert found.value == pytest.approx(2.5 / 15)
+    assert found.low < found.value < found.high  # each seed is a draw of its own
+
+
+def test_the_front_page_counts_verdicts_and_lists_what_was_measured():
+    import results_pages
+
+    number = claims.Number("share of pairs", 0.5, 0.4, 0.6, 0.7)
+    one, other = (claims.Claim("A claim.", "A paper", (number,), ((side, 0.1),)) for side in ("above", "below"))
+    text = results_pages.claims_page([one, one, other], planted(lambda *key: 0.5))
+    assert "**Of 3 claims 2 agree, 1 disagree.**" in text
+    assert "| 3 | A claim. | < 0.1 | 0.50 [0.40, 0.60] | 0.7 | **disagrees** |" in text
+    assert "\n3. A paper: share of pairs.\n" in text
+
+
 def test_scores_of_tasks_that_were_cut_off_are_computed_again(tmp_path):
     import publish
 
@@ -155,14 +174,14 @@ def test_scores_of_tasks_that_were_cut_off_are_computed_again(tmp_path):
 
 
 def test_task_scores_of_some_models_stand_beside_what_is_published(tables):
-    import publish
+    from karenina.studies.results.table import TASK, with_scores
 
     some = list(tables["run"].unique()[:3])
     found = pd.DataFrame(
         [(run, "fairness", "fairness_mean", i / 10) for i, run in enumerate([*some, "unknown"])],
         columns=["run", "property", "metric", "value"],
     )
-    both = publish._with_tasks(publish._with_tasks(tables, found), found)
+    both = with_scores(with_scores(tables, found, TASK), found, TASK)
     assert len(both) == len(tables) + 3
     new = both[both["metric"] == "fairness_mean"]
     assert list(new["run"]) == some
@@ -228,3 +247,22 @@ def test_intervals_of_a_table_leave_out_a_seed_at_a_time():
     found = verdicts.with_intervals(items()["eastwood2018"]["table_1"], Study(frame)).frame.iloc[0]
     low, high = stats.t.interval(0.95, 3, frame["value"].mean(), stats.sem(frame["value"]))
     assert (found["low"], found["high"]) == pytest.approx((low, high))
+
+
+def test_intervals_of_table_4_of_holtz_leave_out_a_setting_at_a_time():
+    """Ten seeds that are copies of one another give the interval of three."""
+    import verdicts
+
+    from karenina.studies.papers.lists import items
+    from karenina.studies.papers.study import Study
+
+    noise = np.random.default_rng(0).normal(size=20)
+
+    def widths(seeds):
+        frame = planted(lambda d, m, s, seed, metric: noise[s], methods=["beta_vae"], strengths=range(8), seeds=seeds)
+        fair = frame[frame["metric"] == "mig"].assign(metric="fairness_mean", family="task", property="fairness")
+        fair["value"] = noise[fair["strength"].astype(int) + 8]
+        found = verdicts.with_intervals(items()["holtz2022"]["table_4"], Study(pd.concat([frame, fair]))).frame
+        return found.set_index("score").loc["MIG", ["low", "high"]].tolist()
+
+    assert widths(10) == pytest.approx(widths(3))

@@ -12,11 +12,12 @@ import karenina
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import why  # noqa: E402
+import why_page  # noqa: E402
 
 
 def test_the_page_is_what_the_numbers_give(tmp_path):
-    why.page(tmp_path / "why.md")
-    assert (tmp_path / "why.md").read_text() == why.PAGE.read_text()
+    why_page.page(tmp_path / "why.md")
+    assert (tmp_path / "why.md").read_text() == why_page.PAGE.read_text()
 
 
 def test_scores_fall_with_noise_and_halves_have_other_rows():
@@ -72,9 +73,22 @@ def test_unfairness_is_told_apart_by_the_number_of_latents():
     score = np.where(latents == 8, -fair, 100 + fair)
     runs = pd.DataFrame({"setting": np.arange(80) // 2, "latents": latents})
     names = ("fairness_mean", "dynamics", *why.THREE)
-    says, table = why.unfairness(why.Scores(runs, np.column_stack([fair, *[score] * 4]), names, ("task",) * 5))
+    says, table = why_page.unfairness(
+        why_page.Scores(runs, np.column_stack([fair, *[score] * 4]), names, ("task",) * 5)
+    )
     rows = {tuple(cell.strip() for cell in line.split("|")[1:3]): line for line in table.splitlines()[2:]}
     for over in ("models", "means of settings"):
         assert rows["8 latents or more", over].count("-1.00 [-1.00, -1.00]") == 4
         assert "-1.00" not in rows["all", over]
     assert "it has -1.00, and MIG -1.00 in place of" in says
+    assert says.endswith("neither interval holds what the paper prints.")  # it prints -.72 and -.66
+
+
+def test_models_of_a_setting_count_once():
+    """Ten copies of each model leave the interval as it is; copies that count as models would make it narrow."""
+    score, known = np.random.default_rng(0).normal(size=(2, 12))
+    once = why_page.correlation_of_models(score, known, np.arange(12))
+    copies = [np.repeat(values, 10) for values in (score, known, np.arange(12))]
+    assert why_page.correlation_of_models(*copies) == pytest.approx(once)
+    _, low, high = why_page.correlation(*copies[:2])
+    assert high - low < 0.5 * (once[2] - once[1])

@@ -157,14 +157,21 @@ def in_common(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return there.T @ there
 
 
-def with_scores(frame: "pd.DataFrame", rows: Mapping[str, Sequence[Any]]) -> "pd.DataFrame":
-    """The table with scores that need several models: columns run, metric and value."""
+def with_scores(
+    frame: "pd.DataFrame", scores: "Mapping[str, Sequence[Any]] | pd.DataFrame", family: str = "selection"
+) -> "pd.DataFrame":
+    """The table with further scores of its models, in place of those of the same names.
+
+    scores: columns run, metric, value and perhaps property; rows of other models are left out.
+    """
     import pandas as pd
 
-    new = frame.drop_duplicates("run").set_index("run", drop=False).loc[list(rows["run"])]
-    selected = {"family": "selection", "property": "", "factor": "", "std": np.nan}
-    new = new.assign(metric=list(rows["metric"]), value=list(rows["value"]), **selected)
-    return pd.concat([frame, new], ignore_index=True)
+    scores = pd.DataFrame(scores)
+    scores = scores[scores["run"].isin(frame["run"])]
+    new = frame.drop_duplicates("run").set_index("run", drop=False).loc[list(scores["run"])]
+    columns = {name: list(scores[name]) for name in ("metric", "value", "property") if name in scores}
+    new = new.assign(**{"family": family, "property": "", "factor": "", "std": np.nan, **columns})
+    return pd.concat([frame[~frame["metric"].isin(scores["metric"])], new], ignore_index=True)
 
 
 def _turn(rows: Sequence[Any], width: int) -> list[Any]:

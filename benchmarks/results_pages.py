@@ -1,0 +1,233 @@
+"""docs/results from the tables of published studies: claims, ways to choose, and each paper's tables and figures."""
+
+import re
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+from claims import Claim, claims
+from pages import DOCS, markdown
+from PIL import Image
+from verdicts import sentence, with_intervals
+
+from karenina.studies.analyses import selectors
+from karenina.studies.analyses.charts import plain_number
+from karenina.studies.papers import Made, make
+from karenina.studies.papers.lists import Item, items
+from karenina.studies.papers.locatello2019 import METRICS
+from karenina.studies.papers.outputs import heading, name
+from karenina.studies.papers.outputs import markdown as table_text
+from karenina.studies.papers.study import Study
+from karenina.studies.published import baselines
+
+RESULTS = DOCS / "results"
+CLAIMS = """# Ten claims of the five papers, tried here
+
+**{verdicts}.** These are small models, not the papers': a verdict is about them.
+
+{table}
+
+Claimed, ours and the paper's are of the numbers listed below, in their order. In brackets: 95 % intervals from leaving
+out one seed at a time (of the dynamics score: from resampling its settings). A claim *agrees* if the whole interval is
+on the claimed side of the bound, *disagrees* if the whole is on the other, and otherwise these models *cannot tell*; of
+two numbers, both must agree, and one is enough to disagree. The bounds were fixed beforehand (`benchmarks/claims.py`);
+what claim 9 counts was changed afterwards, since its interval was not valid, and its bound kept.
+
+## The numbers
+
+{numbers}
+
+## The models
+
+{models:,} models ({methods}; {sets}): {strengths} strengths, {seeds} seeds, small images and a small network, as in
+`karenina study run locatello2019 --scale laptop`; the dynamics score has {traced} models of its own, InfoGAN {teapots}.
+
+## More
+
+Tables and figures by their own names: [Locatello et al. (2019)](locatello2019.md), [Duan et al. (2020)](duan2020.md),
+[Holtz et al. (2022)](holtz2022.md), [Carbonneau et al. (2022)](carbonneau2022.md), [Eastwood & Williams
+(2018)](eastwood2018.md). Which score to choose a model by: [selectors](selectors.md). What verdicts hang on: [what was
+varied](why.md). Also: [the clustering task](clustering.md), [methods since 2020](beyond.md), [the audit of
+metrics](../audit.md).
+
+Made by `python benchmarks/publish.py pages` from the tables that `karenina.baselines()` gives.
+"""
+SELECTORS = """# Which score should choose a model when there are no labels?
+
+Every label-free score that a study keeps, and those of `karenina rank` but PIPE, chooses one of the published models,
+and supervised scores judge the choice. Gain: 0 is what a random choice gives on average, 1 what an oracle would.
+Regret: the oracle's score minus the chosen model's. Among the seeds of a setting the strength cannot help: means over
+settings, and a score that is the same for all seeds of a setting, as the dynamics score, has gain 0 there. 95 %
+intervals from 1,000 resamples of the models, or of the settings. `informative_latents`: the number of active latents.
+"""
+TITLES = {
+    "locatello2019": "Locatello et al. (2019)",
+    "duan2020": "Duan et al. (2020)",
+    "holtz2022": "Holtz et al. (2022)",
+    "carbonneau2022": "Carbonneau et al. (2022)",
+    "eastwood2018": "Eastwood & Williams (2018)",
+}
+# Papers whose preset makes other models than those of `locatello2019`.
+OWN = ("holtz2022", "carbonneau2022", "eastwood2018")
+FIGURES = {
+    "locatello2019": (
+        *("figure_1", "figure_3", "figure_4", "figure_5", "figure_6", "figure_7"),
+        *("figure_12", "figure_15", "figure_16", "figure_22"),
+    ),
+    "duan2020": ("figure_1", "figure_2", "figure_6", "figure_8", "figure_9"),
+    "holtz2022": ("figure_1", "figure_3", "figure_4"),
+    "carbonneau2022": ("figure_3",),
+    "eastwood2018": ("figure_2", "figure_3", "figure_5", "figure_6"),
+}
+RULE = """Under each table, its verdict: a value *differs* if the paper's is outside our 95 % interval, *cannot be told*
+if the interval holds the paper's and 0 as well, and *agrees* otherwise; the table goes with more than half of its
+values (`benchmarks/verdicts.py`). The interval is that over models, settings or seeds, also where a cell shows ± a
+standard deviation."""
+
+
+def study_of(paper: str) -> Study:
+    """The tables of a paper's own models, or else those of `locatello2019`."""
+    if paper not in OWN:
+        return Study(baselines(), RESULTS / "tables")
+    path = RESULTS / "tables" / paper
+    return Study(pq.read_table(path / "results.parquet").to_pandas(), path)
+
+
+def pages(out: Path = RESULTS, draw: bool = True) -> None:
+    """Write everything that the tables give. draw: also the figures; else those that are there are shown."""
+    studies = {paper: study_of(paper) for paper in TITLES}
+    frame = studies["locatello2019"].frame
+    found = claims(frame, studies["holtz2022"], studies["eastwood2018"].frame)
+    (out / "claims.md").write_text(claims_page(found, frame), encoding="utf-8")
+    (out / "selectors.md").write_text(selectors_page(frame), encoding="utf-8")
+    for paper, study in studies.items():
+        (out / f"{paper}.md").write_text(paper_page(paper, study, draw), encoding="utf-8")
+
+
+def claims_page(found: list[Claim], frame: pd.DataFrame) -> str:
+    """The front page: ten claims on one screen."""
+    runs = frame.drop_duplicates("run")
+    rows, numbers = [], []
+    for i, claim in enumerate(found, 1):
+        bounds = "; ".join(f"{'>' if side == 'above' else '<'} {bound:g}" for side, bound in claim.bounds)
+        ours = "; ".join(map(str, claim.numbers))
+        paper = "; ".join(f"{number.paper:g}" for number in claim.numbers if number.paper is not None) or "–"
+        rows.append([str(i), claim.text, bounds, ours, paper, f"**{claim.verdict}**"])
+        numbers.append(f"{i}. {claim.source}: {'; '.join(number.what for number in claim.numbers)}.")
+    count = Counter(claim.verdict for claim in found)
+    words = {"agrees": "agree", "disagrees": "disagree", "cannot tell": "cannot be told"}
+    verdicts = f"Of {len(found)} claims " + ", ".join(f"{count[key]} {words[key]}" for key in words if count[key])
+    methods = ", ".join(name(method) for method in runs["method"].unique())
+    about = {"verdicts": verdicts, "numbers": "\n".join(numbers), "sets": _sets(runs), "methods": methods}
+    table = markdown(["", "claim", "claimed", "ours", "paper", "verdict"], rows)
+    settings = runs.groupby(["data", "method"])
+    counts = {"strengths": _range(settings["strength"].nunique()), "seeds": _range(settings["seed"].nunique())}
+    for key, paper in (("traced", "holtz2022"), ("teapots", "eastwood2018")):
+        counts[key] = str(study_of(paper).frame["run"].nunique())
+    return CLAIMS.format(models=len(runs), table=table, **about, **counts)
+
+
+def _sets(runs: pd.DataFrame) -> str:
+    return ", ".join(f"{count} on {name(data)}" for data, count in runs["data"].value_counts(sort=False).items())
+
+
+def _range(counts: pd.Series) -> str:
+    """The one number that all have, or from the least to the most."""
+    low, high = counts.min(), counts.max()
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def selectors_page(frame: pd.DataFrame) -> str:
+    """How good a model each label-free score chooses."""
+    found = selectors.compute(Study(frame).words_of(METRICS), resamples=1000)
+    judges = ("MIG", "DCI Disentanglement")
+    parts = [SELECTORS.strip()]
+    for data, here in found.groupby("data", sort=False):
+        parts.append(f"## {name(data)}")
+        for among, words in (("all", "among all models"), ("seeds", "among the seeds of a setting")):
+            part = here[here["among"] == among]
+            mean = part.groupby("selector")["gain"].mean().sort_values(ascending=False)
+            rows = []
+            for selector in mean.index:
+                lines = part[part["selector"] == selector].set_index("score")
+                cells = [_gain(lines.loc[score]) if score in lines.index else "" for score in judges]
+                rows.append([selector, plain_number(mean[selector]), *cells])
+            oracle = part.drop_duplicates("score").set_index("score")
+            note = ", ".join(
+                f"{score}: random {oracle.loc[score, 'random']:.2f}, oracle {oracle.loc[score, 'oracle']:.2f}"
+                for score in judges
+            )
+            head = ["chosen by", "mean gain, six metrics", *(f"gain by {score} (regret)" for score in judges)]
+            parts += [f"### {words.capitalize()}", f"{note}.", markdown(head, rows)]
+    parts.append("Made by `python benchmarks/publish.py pages` (analysis `selectors` of any study).")
+    return "\n\n".join(parts) + "\n"
+
+
+def _gain(line: pd.Series) -> str:
+    gain, low, high, regret = (plain_number(line[key]) for key in ("gain", "low", "high", "regret"))
+    return f"{gain} [{low}, {high}] ({regret})"
+
+
+def paper_page(paper: str, study: Study, draw: bool) -> str:
+    """Every table of a paper with a verdict, and some figures; one line for each that there are no models for."""
+    made, missing = [], []
+    with tempfile.TemporaryDirectory() as scratch:
+        for item in shown(paper):
+            kept = kept_file(item)
+            if is_figure(item):
+                found = make(item, study, Path(scratch)) if draw or not kept.exists() else Made(item)
+                if found.files:
+                    kept.parent.mkdir(parents=True, exist_ok=True)
+                    picture(found.files[0], kept)
+                if kept.exists():
+                    made.append(f"## {heading(item)}\n\n{item.title}.\n\n![{item.title}](figures/{kept.name})")
+                    continue
+            else:
+                found = make(item, study, Path(scratch))
+                if not found.missing:
+                    table = with_intervals(item, study)
+                    said = [sentence(item, table), table.note, *(f"{n[0].upper()}{n[1:]}." for n in found.notes)]
+                    made.append(_deeper(table_text(item, replace(table, note=" ".join(filter(None, said)))).strip()))
+                    continue
+                if kept.exists():
+                    made.append(_deeper(kept.read_text(encoding="utf-8").strip()))
+                    continue
+            missing.append(f"- {heading(item)} ({item.title}): {found.missing}.")
+    runs = study.frame.drop_duplicates("run")
+    judged = any("**" in part for part in made)
+    about = f"{len(runs):,} models: {_sets(runs)}." + (f" {RULE}" if judged else "")
+    parts = [f"# {TITLES[paper]}, at the scale of two cores", about, *made]
+    if missing:
+        parts += ["## Not from these models", "\n".join(missing)]
+    return "\n\n".join([*parts, "Made by `python benchmarks/publish.py pages`."]) + "\n"
+
+
+def _deeper(text: str) -> str:
+    return re.sub("^#", "##", text, flags=re.MULTILINE)
+
+
+def shown(paper: str) -> list[Item]:
+    """Every table of a paper and those of its figures that the pages show."""
+    return [item for item in items()[paper].values() if not is_figure(item) or item.name in FIGURES[paper]]
+
+
+def is_figure(item: Item) -> bool:
+    return item.name.startswith("figure")
+
+
+def kept_file(item: Item) -> Path:
+    """Where the picture, or the table that needs the models, is kept."""
+    if is_figure(item):
+        return RESULTS / "figures" / f"{item.paper}_{item.name}.png"
+    return RESULTS / "tables" / item.paper / f"{item.name}.md"
+
+
+def picture(file: Path, out: Path) -> None:
+    """With 256 colours and at most 2,000 pixels a side, a third of the bytes."""
+    with Image.open(file) as whole:
+        image = whole.convert("RGB")
+        image.thumbnail((2000, 2000))
+        image.quantize(256, dither=Image.Dither.NONE).save(out, optimize=True)
