@@ -119,11 +119,16 @@ class Run:
         """Mean and log-variance, both (n, latents), of images (n, c, h, w): uint8, or floats in [0, 1]."""
         fast.keep_memory()
         checked = check_images(images, self.config.image_shape)
-        outputs = [
-            self._network.head(fast.in_chunks(self._network.features, self._tensor(rows), _FEATURE_ROWS))
-            for rows in _split(checked, _HEAD_ROWS)
-        ]
-        mean, logvar = self._network.posterior(torch.cat(outputs))
+        network = self._network
+        if type(network).encode is Autoencoder.encode:
+            outputs = [
+                network.head(fast.in_chunks(network.features, self._tensor(rows), _FEATURE_ROWS))
+                for rows in _split(checked, _HEAD_ROWS)
+            ]
+            mean, logvar = network.posterior(torch.cat(outputs))
+        else:  # a network of the user's that encodes in its own way
+            parts = [network.encode(self._tensor(rows)) for rows in _split(checked, _FEATURE_ROWS)]
+            mean, logvar = (torch.cat(part) for part in zip(*parts))
         if not (mean.isfinite().all() and logvar.isfinite().all()):
             raise ValueError(f"{self.path or 'the model'} gives codes that are not finite: it is damaged or diverged")
         return mean.cpu().numpy().copy(), logvar.cpu().numpy().copy()
