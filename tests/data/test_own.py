@@ -127,6 +127,10 @@ def test_factors_from_a_csv(tmp_path):
         ("file,x\na.png,1\nb.png,2\nb.png,3\nc.png,1\n", "b.png more than once"),
         ("file,x\na.png,1\nb.png,\nc.png,3\n", "has no x for b.png"),
         ("file,x\na.png,1\nb.png,inf\nc.png,3\n", "x = inf for b.png"),
+        (
+            "file,x\na.png,1\nb.png,9223372036854775808\nc.png,3\n",
+            "go up to 9223372036854775808, beyond 64-bit integers",
+        ),
         ("file\na.png\nb.png\nc.png\n", "no factors beside"),
         ("", "is no table of factors"),
         ("file,x\na.png,1\nb.png,2,3,4\nc.png,3\n", "is no table of factors"),
