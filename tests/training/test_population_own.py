@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 import karenina
+from karenina.data import DataSet
 from karenina.models import networks
 from karenina.training import Beside, Method, train, train_many
 from karenina.training.config import make_config
@@ -127,3 +128,46 @@ def test_a_term_has_a_name_of_its_own(name):
         train(DATA, objective, **SHORT)
     with pytest.raises(ValueError, match=f"must not be called '{name}'"):
         train_many(DATA, objective, seeds=2, **SHORT)
+
+
+def with_other_layers(name, shape, latents, *, init="torch"):
+    made = networks.build(name, shape, latents, init=init)
+    made.head = nn.Sequential(nn.Linear(256, 7), nn.ReLU(), nn.Linear(7, 2 * latents))
+    return made
+
+
+@pytest.mark.parametrize("build", [network(Shifted), network(change=lambda head: Thrice(*head)), with_other_layers])
+def test_the_network_of_a_method_is_there_again_by_the_same_call(build, tmp_path):
+    method = Method(plain, network=build)
+    run = train(DATA, method, out=tmp_path / "a", **SHORT)
+    again = train(DATA, method, out=tmp_path / "a", **SHORT)
+    np.testing.assert_array_equal(run.encode(IMAGES)[0], again.encode(IMAGES)[0])
+    many = train_many(DATA, method, seeds=2, out=tmp_path / "many", **SHORT)
+    again, _ = train_many(DATA, method, seeds=2, out=tmp_path / "many", **SHORT)
+    np.testing.assert_array_equal(many[0].encode(IMAGES)[0], again.encode(IMAGES)[0])
+    with pytest.raises(ValueError, match="has a network of your own method, which is not stored"):
+        karenina.open(tmp_path / "a")
+
+
+def test_an_own_objective_opens_again(tmp_path):
+    run = train(DATA, plain, out=tmp_path, **SHORT)
+    np.testing.assert_array_equal(karenina.open(tmp_path).encode(IMAGES)[0], run.encode(IMAGES)[0])
+
+
+def test_a_data_set_that_draws_in_its_own_way():
+    class FirstColumn(DataSet):
+        def sample(self, n, rng, fixed=None):
+            return super().sample(n, rng, {"x": 0})
+
+    data = FirstColumn("first", DATA.factors, DATA.image_shape, DATA._render)
+    short = {**SHORT, "steps": 200}
+    run, _ = train_many(data, "vae", seeds=2, **short)
+    alone = train(data, "vae", seed=0, **short)
+    np.testing.assert_allclose(run.encode(IMAGES)[0], alone.encode(IMAGES)[0], rtol=0, atol=1e-4)
+
+
+def test_a_model_is_in_a_grid_once():
+    with pytest.raises(
+        ValueError, match="the grid has a model twice: beta_vae_beta=1_seed=0 and beta_vae_beta=1.0_seed=0"
+    ):
+        train_many(DATA, "beta_vae", {"beta": [1, 1.0]}, seeds=1, **SHORT)
