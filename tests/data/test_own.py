@@ -10,6 +10,7 @@ from PIL import Image
 import karenina
 from karenina.data import _rows, own
 from karenina.data.own import array_file, folder, open_own
+from karenina.data.streaming import stream
 
 RNG = np.random.default_rng(0)
 
@@ -305,3 +306,11 @@ def test_files_of_the_wrong_kind(tmp_path):
     write_images(tmp_path / "pictures")
     with pytest.raises(ValueError, match="has no option 'colour'; known: factors_csv, size"):
         open_own(tmp_path / "pictures", colour=True)
+
+
+def test_integers_that_are_no_pixels_are_not_streamed(tmp_path):
+    images = np.full((3, 16, 16), 200, np.int32)  # resized, they were read as 16 bits: black
+    np.savez(tmp_path / "a.npz", images=images)
+    for source in (tmp_path / "a.npz", images):
+        with pytest.raises(ValueError, match="images are int32, expected uint8"):
+            list(stream(source, (1, 8, 8)))
