@@ -141,3 +141,20 @@ def test_images_without_factors(tmp_path):
     np.savez(tmp_path / "mine.npz", images=np.zeros((3, 4, 4), np.uint8))
     with pytest.raises(ValueError, match="mine has no factors to correlate or to hold out"):
         load(f"{tmp_path / 'mine.npz'}:correlate=x+y")
+
+
+def test_a_second_bias_leaves_the_first():
+    blobs = load("blobs")
+    for whole in (blobs, table([(a, b) for a in range(8) for b in range(8)], ("x", "y"))):
+        data = biased(biased(whole, only="x=0..3"), held_out="y=2..7")
+        rows = dict(zip(data.factor_names, data.sample(500, 0)[1].T))
+        assert (rows["x"].max(), rows["y"].max()) == (3, 1)
+        assert data.drawable == len(whole) / 8
+        assert data.whole is whole
+
+
+def test_a_factor_of_a_grid_is_held_at_an_integer():
+    for data in (load("blobs"), load("blobs:only=x=0..3")):
+        assert (data.sample(4, 0, {"x": 2.0, "y": [0, 1, 2, 3]})[1][:, 1:3] == [[2, i] for i in range(4)]).all()
+        with pytest.raises(ValueError, match=r"x cannot be held at 1.5, expected an integer"):
+            data.sample(4, 0, {"x": 1.5})

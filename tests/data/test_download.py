@@ -483,7 +483,7 @@ def test_unknown_names(tmp_path):
 
 
 def test_sources_name_the_files_that_the_readers_look_for():
-    from karenina.data.official import DSPRITES, MPI3D, SHAPES3D
+    from karenina.data.official import DSPRITES, SHAPES3D
     from karenina.data.official_mat import SMALLNORB
 
     names = {name: [file.filename for file in files] for name, files in SOURCES.items()}
@@ -492,7 +492,7 @@ def test_sources_name_the_files_that_the_readers_look_for():
     kinds = ("cat", "dat", "info")
     assert sorted(names["smallnorb"]) == sorted(f"{s}-{k}.mat.gz" for s in SMALLNORB.values() for k in kinds)
     for version in ("toy", "realistic", "real"):
-        assert names[f"mpi3d_{version}"] == [MPI3D[version]]
+        assert names[f"mpi3d_{version}"] == [f"mpi3d_{version}.npz"]
     for files in SOURCES.values():
         for file in files:
             assert all(url.startswith(("http://", "https://")) for url in file.urls)

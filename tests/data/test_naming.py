@@ -17,6 +17,11 @@ def test_split_name():
     assert split_name("faces:size=64,grey=true,crop=none") == ("faces", {"size": 64, "grey": True, "crop": None})
     assert split_name("C:/pictures") == ("C:/pictures", {})
     assert split_name("blobs") == ("blobs", {})
+    assert split_name("faces:factors_csv=007") == ("faces", {"factors_csv": "007"})  # the name of a file
+    assert split_name("faces:factors_csv=1_2,size=0,crop=0.5") == (
+        "faces",
+        {"factors_csv": "1_2", "size": 0, "crop": 0.5},
+    )
 
 
 @given(

@@ -311,8 +311,6 @@ def test_mpi3d_row_counts(tmp_path):
     np.savez(tmp_path / "mpi3d_real.npz", images=np.zeros((8, 64, 64, 3), np.uint8))
     with pytest.raises(ValueError, match="holds 8 images, expected 1,036,800 or 460,800"):
         mpi3d_file(tmp_path, "real")
-    with pytest.raises(ValueError, match="toy, realistic, real, complex"):
-        mpi3d_file(tmp_path, "unreal")
 
 
 def test_absent_files(tmp_path):
@@ -328,8 +326,6 @@ def test_absent_files(tmp_path):
                 read(folder)
     with pytest.raises(ValueError, match="md5 4e866a7919c1beedf53964e6f7a23686"):
         cars3d_file(None)
-    with pytest.raises(ValueError, match="KARENINA_DATA$"):
-        mpi3d_file(None, "complex")  # only on a page that needs a browser
     with pytest.raises(ValueError, match="does not exist"):
         dsprites_file(tmp_path / "nowhere")
 

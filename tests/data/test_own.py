@@ -10,6 +10,7 @@ from PIL import Image
 import karenina
 from karenina.data import _rows, own
 from karenina.data.own import array_file, folder, open_own
+from karenina.data.streaming import stream
 
 RNG = np.random.default_rng(0)
 
@@ -127,6 +128,10 @@ def test_factors_from_a_csv(tmp_path):
         ("file,x\na.png,1\nb.png,2\nb.png,3\nc.png,1\n", "b.png more than once"),
         ("file,x\na.png,1\nb.png,\nc.png,3\n", "has no x for b.png"),
         ("file,x\na.png,1\nb.png,inf\nc.png,3\n", "x = inf for b.png"),
+        (
+            "file,x\na.png,1\nb.png,9223372036854775808\nc.png,3\n",
+            "go up to 9223372036854775808, beyond 64-bit integers",
+        ),
         ("file\na.png\nb.png\nc.png\n", "no factors beside"),
         ("", "is no table of factors"),
         ("file,x\na.png,1\nb.png,2,3,4\nc.png,3\n", "is no table of factors"),
@@ -301,3 +306,11 @@ def test_files_of_the_wrong_kind(tmp_path):
     write_images(tmp_path / "pictures")
     with pytest.raises(ValueError, match="has no option 'colour'; known: factors_csv, size"):
         open_own(tmp_path / "pictures", colour=True)
+
+
+def test_integers_that_are_no_pixels_are_not_streamed(tmp_path):
+    images = np.full((3, 16, 16), 200, np.int32)  # resized, they were read as 16 bits: black
+    np.savez(tmp_path / "a.npz", images=images)
+    for source in (tmp_path / "a.npz", images):
+        with pytest.raises(ValueError, match="images are int32, expected uint8"):
+            list(stream(source, (1, 8, 8)))

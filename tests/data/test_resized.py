@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import karenina
-from karenina.data import resized
-from karenina.data.resized import shrink
+from karenina.data import TableDataSet, resized
+from karenina.data.biased import biased
+from karenina.data.resized import shrink, with_side
 
 
 @pytest.fixture(autouse=True)
@@ -82,3 +83,18 @@ def test_shrink_rounds_to_the_nearest():
 def test_smaller_images_are_as_many():
     assert len(karenina.load("teapots:side=32")) == len(karenina.load("teapots")) == 200_000
     assert len(karenina.load("teapots:side=32,part=test")) == 20_000
+
+
+def test_pairs_and_a_bias_stay():
+    rows = np.array([[a, b] for a in range(3) for b in range(3)])
+    images = np.random.default_rng(0).integers(0, 256, (9, 1, 8, 8), dtype=np.uint8)
+    table = TableDataSet("table", ("a", "b"), rows, (1, 8, 8), lambda index: images[index], source="test")
+    table.pairs = np.array([[0, 1], [1, 8]])
+    for data in (biased(table, only="a=0..1"), biased(karenina.load("blobs"), only="x=0..1")):
+        small = with_side(data, 4)
+        found, factors = small.sample(50, np.random.default_rng(0))
+        assert small.image_shape == small.whole.image_shape == (1, 4, 4)
+        assert (small.drawable, small.whole.drawable) == (data.drawable, data.whole.drawable)
+        np.testing.assert_array_equal(factors, data.sample(50, np.random.default_rng(0))[1])
+        np.testing.assert_array_equal(small.images(factors), found)
+    assert with_side(biased(table, only="a=0..1"), 4).pairs.tolist() == [[0, 1]]

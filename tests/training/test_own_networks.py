@@ -158,3 +158,16 @@ def test_pages_in_the_process_that_trained_and_no_other(tmp_path, monkeypatch):
     monkeypatch.setattr("karenina.training.run.SEEN", {})  # what another process begins with
     with pytest.raises(ValueError, match="are not stored"):
         karenina.open(tmp_path / "a")
+
+
+def test_a_layer_that_is_used_twice(tmp_path):
+    class Tied(Encoder):
+        def __init__(self):
+            super().__init__()
+            self.logvar = self.mean
+
+    run = karenina.train(
+        "blobs", "vae", encoder=Tied, decoder=decoder, steps=3, out=tmp_path / "a", checkpoint_seconds=0
+    )
+    again = karenina.open(tmp_path / "a")
+    np.testing.assert_array_equal(again.encode(IMAGES)[0], run.encode(IMAGES)[0])

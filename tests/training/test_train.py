@@ -328,3 +328,13 @@ def test_defaults_are_those_of_the_papers() -> None:
         "discriminator_learning_rate": 1e-4,
     }
     assert defaults("infogan")["mi_weight"] == 6.0
+
+
+def test_pca_has_no_kl_where_nothing_varies():
+    rng = np.random.default_rng(0)
+    images = (np.tensordot(rng.random((500, 3)), rng.random((3, 1, 8, 8)), 1) / 3).astype(np.float32)
+    run = train(images, "pca", latents=6, steps=100, batch=20)
+    kl = run.kl(images)
+    assert (kl[:3] > 3).all()
+    np.testing.assert_allclose(kl[3:], 0, atol=1e-6)
+    np.testing.assert_allclose(run.decode(run.encode(images)[0]), images, atol=1e-3)

@@ -133,19 +133,18 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
         text, given = split_name(text)
         options = {**given, **options}
     options = dict(options)
-    where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
     bias = {name: options.pop(name) for name in OPTIONS if name in options}
     if text in REGISTRY or text in names():
-        options = _side(text, options)
-        if where and not Path(where).is_dir():
-            raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
+        if options.get("size") is not None and text in REGISTRY and "side" not in options:
+            options["side"] = options.pop("size")  # the word for images of your own
+        where = _official_files(data_dir)
         loader = REGISTRY[text] if text in REGISTRY else _plug_in(text)
         known = [*list(inspect.signature(loader).parameters)[1:], "side", *OPTIONS]
         for option in options:
             if option not in known:
                 raise ValueError(f"{text} has no option {option!r}; {hint(option, known)}")
         own = {name: value for name, value in options.items() if name != "side"}
-        data = loader(Path(where) if where else None, **own)
+        data = loader(where, **own)
         if options.get("side") is not None:
             from karenina.data.resized import with_side
 
@@ -168,11 +167,12 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
     return data
 
 
-def _side(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a data set known by name, where `size`, the word for images of your own, means its `side`."""
-    if options.get("size") is None or name not in REGISTRY or "side" in options:
-        return options
-    return {("side" if option == "size" else option): value for option, value in options.items()}
+def _official_files(data_dir: str | os.PathLike[str] | None) -> Path | None:
+    """The folder with official files, if there is one."""
+    where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
+    if where and not Path(where).is_dir():
+        raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
+    return Path(where) if where else None
 
 
 def own_path(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path | None:
@@ -238,9 +238,7 @@ class Entry:
 
 def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
     """Every data set with what it holds, or with what is missing to load it."""
-    where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
-    if where and not Path(where).is_dir():
-        raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
+    _official_files(data_dir)  # an error once, not for each
     entries = []
     for name in names():
         try:

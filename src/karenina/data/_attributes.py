@@ -72,7 +72,7 @@ def _numbers(path: Path, frame: "pd.DataFrame", kept: NDArray[np.int64]) -> Fact
     empty = frame.isna().to_numpy()
     if empty.any():
         row, column = np.argwhere(empty)[0]
-        raise ValueError(f"{path} has no {frame.columns[column]} for {frame.index[row]}")
+        raise ValueError(f"{path} has no {frame.columns[column]} for {frame.index[row]} (it is empty, NA, nan or None)")
     details, columns = {}, []
     for name in frame.columns:
         column = frame[name]
@@ -83,6 +83,8 @@ def _numbers(path: Path, frame: "pd.DataFrame", kept: NDArray[np.int64]) -> Fact
         else:
             columns.append(column.to_numpy())
     table = np.column_stack(columns)
+    if table.dtype.kind == "u" and table.max(initial=0) > np.iinfo(np.int64).max:
+        raise ValueError(f"{path}: factors go up to {table.max()}, beyond 64-bit integers with a sign")
     table = table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
     if not np.isfinite(table).all():
         row, column_number = np.argwhere(~np.isfinite(table))[0]

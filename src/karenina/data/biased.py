@@ -89,8 +89,9 @@ def _all_hold(conditions: tuple[Condition, ...], rows: NDArray[Any]) -> NDArray[
 
 @dataclass(frozen=True)
 class BiasedGrid(FactorGrid):
-    """A grid whose rows are not drawn uniformly."""
+    """A grid whose rows are not drawn uniformly. base: that of the set that was biased, which may be biased itself."""
 
+    base: FactorGrid = field(kw_only=True)
     bias: Bias = field(kw_only=True)
 
     @cached_property
@@ -99,7 +100,7 @@ class BiasedGrid(FactorGrid):
         return np.cumsum(self.weights(self.rows(np.arange(len(self)))))
 
     def weights(self, rows: NDArray[Any]) -> Floats:
-        return self.bias.weights(rows)
+        return _all_weights(self.base, self.bias, rows)
 
     @property
     def drawable(self) -> int:
@@ -124,11 +125,16 @@ class BiasedBox(FactorBox):
     bias: Bias = field(kw_only=True)
 
     def weights(self, rows: NDArray[Any]) -> Floats:
-        weights = self.bias.weights(rows)
-        return weights * self.base.weights(rows) if hasattr(self.base, "weights") else weights
+        return _all_weights(self.base, self.bias, rows)
 
     def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> Floats:
         return draw(n, rng, lambda rows: self.base.sample(len(rows), rng, _of(fixed, rows)), self.bias.weights)
+
+
+def _all_weights(base: FactorGrid | FactorBox, bias: Bias, rows: NDArray[Any]) -> Floats:
+    """Relative to a uniform draw: by this bias and by those of the base, if it has some."""
+    weights = bias.weights(rows)
+    return weights * base.weights(rows) if hasattr(base, "weights") else weights
 
 
 def _of(fixed: Fixed | None, rows: NDArray[np.int64]) -> Fixed | None:
@@ -144,6 +150,8 @@ class BiasedTable(TableDataSet):
         super().__init__(*about, source=data.source, details=data.details)
         self.bias = bias
         self._chances: Floats = bias.weights(data.table)
+        if isinstance(data, BiasedTable):
+            self._chances = self._chances * data._chances
         if not self._chances.any():
             raise ValueError(f"{data.name} has no image that correlate, only and held_out leave")
         if data.pairs is not None:
@@ -173,6 +181,8 @@ def biased(
     held_out: str | None = None,
 ) -> DataSet:
     """The data set with its factors drawn otherwise; `.whole` is the set with uniform factors.
+
+    A set that is biased already keeps that bias, too.
 
     Parameters
     ----------
@@ -212,7 +222,7 @@ def biased(
     else:
         factors: FactorGrid | FactorBox
         if isinstance(data.factors, FactorGrid):
-            factors = BiasedGrid(names, data.factors.sizes, bias=bias)
+            factors = BiasedGrid(names, data.factors.sizes, base=data.factors, bias=bias)
         else:
             factors = BiasedBox(names, data.factors.low, data.factors.high, base=data.factors, bias=bias)
         found = copy(data)
@@ -220,7 +230,7 @@ def biased(
         if isinstance(factors, BiasedGrid) and not factors._sums[-1] > 0:
             raise ValueError(f"{data.name} has no combination of factors that correlate, only and held_out leave")
         factors.sample(1, np.random.default_rng(0))  # says so of a box
-    found.whole = data
+    found.whole = data.whole
     return found
 
 

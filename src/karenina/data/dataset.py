@@ -39,7 +39,10 @@ def _fixed(factors: "FactorGrid | FactorBox", rows: NDArray, fixed: Fixed | None
     for name, value in (fixed or {}).items():
         if name not in factors.names:
             raise ValueError(f"no factor {name!r}; the factors are {', '.join(factors.names)}")
-        rows[:, factors.names.index(name)] = value
+        column = rows[:, factors.names.index(name)]
+        column[:] = value
+        if not (column == np.asarray(value)).all():
+            raise ValueError(f"{name} cannot be held at {value!r}, expected an integer")
     return factors.check(rows) if fixed else rows
 
 

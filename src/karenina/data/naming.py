@@ -47,6 +47,8 @@ def join_name(name: str, options: Mapping[str, Any]) -> str:
 def _value(text: str) -> Any:
     if text in _WORDS:
         return _WORDS[text]
+    if re.match(r"0\d|.*_", text):  # a file that is called 007 or 20_30
+        return text
     for kind in (int, float):
         try:
             return kind(text)

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._words import hint
 from karenina.data import dsprites, shapes3d
 from karenina.data._reading import (
     bad,
@@ -34,12 +33,6 @@ __all__ = ["cars3d_file", "dsprites_file", "mpi3d_file", "shapes3d_file", "small
 
 DSPRITES = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64"
 SHAPES3D = "3dshapes.h5"
-MPI3D = {
-    "toy": "mpi3d_toy.npz",
-    "realistic": "mpi3d_realistic.npz",
-    "real": "mpi3d_real.npz",
-    "complex": "real3d_complicated_shapes_ordered.npz",
-}
 MPI3D_FACTORS = (
     "object_color",
     "object_shape",
@@ -49,7 +42,7 @@ MPI3D_FACTORS = (
     "horizontal_axis",
     "vertical_axis",
 )
-# The simple shapes; then the real complex ones, and the first release of toy, with fewer colours and shapes.
+# The second are those of the first release of toy, with fewer colours and shapes.
 MPI3D_SIZES = ((6, 6, 2, 3, 3, 40, 40), (4, 4, 2, 3, 3, 40, 40))
 
 
@@ -164,18 +157,16 @@ def _finite(values: NDArray) -> bool:
 
 
 def mpi3d_file(folder: Path | None, version: str, *, _sizes: tuple[int, ...] | None = None) -> DataSet:
-    """MPI3D from the official .npz of a version: toy, realistic, real, or complex (the real complex shapes).
+    """MPI3D from the official .npz of a version: toy, realistic or real.
 
     The authors' files are stored without compression and are memory-mapped in place; a compressed one is unpacked once
     beside itself (12.7 GB), which needs that space.
     """
-    if version not in MPI3D:
-        raise ValueError(f"no MPI3D version {version!r}; {hint(version, MPI3D)}")
-    name, file = f"mpi3d_{version}", MPI3D[version]
+    name = f"mpi3d_{version}"
     sizes = (_sizes,) if _sizes else MPI3D_SIZES
-    path = find(folder, file, f"{name}.npz")
+    path = find(folder, f"{name}.npz")
     if path is None:
-        raise missing(name, f"{file} (12.7 GB)" if version != "complex" else f"{file} (5.7 GB)", folder)
+        raise missing(name, f"{name}.npz (12.7 GB)", folder)
     expected = "MPI3D: images (n, 64, 64, 3) uint8"
     array = npz_array(path, "images", expected)
     if array.dtype != np.uint8 or array.shape[1:] != (64, 64, 3):

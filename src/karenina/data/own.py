@@ -27,7 +27,8 @@ from karenina.data.pairs import frame_pairs, read_pairs
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"}
 MOST_PIXELS = 178_956_970  # of one image: where Pillow takes a file for an attack
-_GREY_MODES = {"1", "L", "LA", "I", "I;16", "I;16L", "I;16B"}
+SIXTEEN_BITS = ("I", "I;16", "I;16L", "I;16B")
+GREY_MODES = ("1", "L", "LA", *SIXTEEN_BITS)
 
 Size = int | tuple[int, int] | str
 
@@ -86,7 +87,7 @@ def folder(
         names = [names[i] for i in factors.kept]
     heads = image_heads(found)
     shape = _target(root, [head.size for head in heads], found, size, crop)
-    channels = 1 if (all(head.mode in _GREY_MODES for head in heads) if grey is None else grey) else 3
+    channels = 1 if (all(head.mode in GREY_MODES for head in heads) if grey is None else grey) else 3
     load = LoadImage(shape, _pair(crop), channels)
     image_shape = (channels, *shape)
     table = factors.table if factors is not None else np.empty((len(found), 0))
@@ -269,46 +270,44 @@ def array_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: 
 def array_set(path: Path, found: Stored, size: Size | None, grey: bool | None) -> TableDataSet:
     """The data set of an array of images, brought to a size and to one or three channels."""
     _check_flags(grey=grey)
-    shape, dtype, blocks, rows, factors, names = found
-    axis = _channel_axis(path, shape)
-    if dtype.kind not in "bf" and dtype != np.uint8:
-        raise ValueError(f"{path}: images are {dtype}, expected uint8, bool, or float in [0, 1]")
-    channels = 1 if axis is None else shape[axis]
-    height, width = [side for i, side in enumerate(shape) if i not in (0, axis)]
-    if height * width > MOST_PIXELS:
-        raise ValueError(f"{path}: images have shape {shape}, expected at most {MOST_PIXELS:,} pixels each")
-    to_size = _pair(size) or (height, width)
-    to_channels = channels if grey is None else 1 if grey else 3
-    convert = ConvertRows(str(path), axis, to_size, to_channels)
-    image_shape = (to_channels, *to_size)
-    table, factor_names = _table(path, shape[0], factors, names)
+    _, (channels, *sides) = layout(path, found)
+    height, width = _pair(size) or sides
+    count, image_shape = found.shape[0], (channels if grey is None else 1 if grey else 3, height, width)
+    table, factor_names = _table(path, count, found.factors, found.names)
+    blocks = partial(converted, path, found, image_shape)
     fetch: Rows
-    if shape[0] * math.prod(image_shape) <= MEMORY_LIMIT:
-        fetch = memory_rows(gather((shape[0], *image_shape), map(convert, blocks())))
-    elif rows is not None:
-        fetch = partial(_converted_rows, rows, convert)
+    if count * math.prod(image_shape) <= MEMORY_LIMIT:
+        fetch = memory_rows(gather((count, *image_shape), blocks()))
+    elif found.rows is not None:
+        fetch = partial(_converted_rows, found.rows, ConvertRows.of(path, found, image_shape))
     else:
-        tag = f"images-{_by(image_shape)}"
-        fetch = CachedRows((path,), (shape[0], *image_shape), partial(_converted, blocks, convert), tag=tag)
+        fetch = CachedRows((path,), (count, *image_shape), blocks, tag=f"images-{_by(image_shape)}")
     return TableDataSet(path.stem, factor_names, table, image_shape, fetch, source=str(path))
 
 
-def _converted(blocks: Callable[[], Iterator[NDArray]], convert: "ConvertRows") -> Iterator[NDArray[np.uint8]]:
-    return map(convert, blocks())
+def converted(path: Path, found: Stored, image_shape: tuple[int, int, int]) -> Iterator[NDArray[np.uint8]]:
+    """All images of an array in blocks, as uint8 (n, *image_shape)."""
+    return map(ConvertRows.of(path, found, image_shape), found.blocks())
 
 
-def _channel_axis(path: Path, shape: tuple[int, ...]) -> int | None:
-    """Which axis of the images holds their one or three channels; None for (n, h, w)."""
+def layout(path: Path, found: Stored) -> tuple[int | None, tuple[int, int, int]]:
+    """Which axis of an array holds the one or three channels, None for (n, h, w); and (channels, height, width)."""
     expected = "(n, h, w), (n, h, w, c) or (n, c, h, w) with c = 1 or 3"
+    shape, axis = found.shape, None
     if 0 in shape or len(shape) not in (3, 4):
         raise ValueError(f"{path}: images have shape {shape}, expected {expected}")
-    if len(shape) == 3:
-        return None
-    axes = [axis for axis in (3, 1) if shape[axis] in (1, 3)]
-    if len(axes) != 1:
-        trouble = "either end could be the channels" if axes else "neither end has 1 or 3 channels"
-        raise ValueError(f"{path}: images have shape {shape}, {trouble}; expected {expected}")
-    return axes[0]
+    if len(shape) == 4:
+        axes = [axis for axis in (3, 1) if shape[axis] in (1, 3)]
+        if len(axes) != 1:
+            trouble = "either end could be the channels" if axes else "neither end has 1 or 3 channels"
+            raise ValueError(f"{path}: images have shape {shape}, {trouble}; expected {expected}")
+        axis = axes[0]
+    if found.dtype.kind not in "bf" and found.dtype != np.uint8:
+        raise ValueError(f"{path}: images are {found.dtype}, expected uint8, bool, or float in [0, 1]")
+    height, width = [side for i, side in enumerate(shape) if i not in (0, axis)]
+    if height * width > MOST_PIXELS:
+        raise ValueError(f"{path}: images have shape {shape}, expected at most {MOST_PIXELS:,} pixels each")
+    return axis, (1 if axis is None else shape[axis], height, width)
 
 
 @dataclass(frozen=True)
@@ -319,6 +318,10 @@ class ConvertRows:
     axis: int | None
     shape: tuple[int, int]
     channels: int
+
+    @classmethod
+    def of(cls, path: Path, found: Stored, image_shape: tuple[int, int, int]) -> "ConvertRows":
+        return cls(str(path), layout(path, found)[0], image_shape[1:], image_shape[0])
 
     def __call__(self, block: NDArray) -> NDArray[np.uint8]:
         if block.dtype.kind == "b":

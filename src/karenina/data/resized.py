@@ -1,6 +1,7 @@
 """Smaller images of any data set, "dsprites:side=16": each pixel is the mean of the block that it replaces."""
 
 import hashlib
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -40,15 +41,14 @@ def with_side(data: DataSet, side: Any) -> DataSet:
         )
     if side == height:
         return data
-    shape = (c, side, side)
-    smaller = Smaller(data, side)
-    if isinstance(data, TableDataSet):
-        return TableDataSet(
-            data.name, data.factor_names, data.table, shape, smaller.at, source=data.source, details=data.details
-        )
-    return DataSet(
-        data.name, data.factors, shape, smaller, source=data.source, stochastic=data.stochastic, size=data._size
-    )
+    found, smaller = copy(data), Smaller(data, side)  # a copy: with its pairs and its bias
+    found.image_shape = (c, side, side)
+    found.whole = found if data.whole is data else with_side(data.whole, side)
+    if isinstance(found, TableDataSet):
+        found._fetch, found._render = smaller.at, found._lookup
+    else:
+        found._render = smaller
+    return found
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,22 +16,24 @@ from karenina.data._rows import memory_rows
 from karenina.data.dataset import TableDataSet
 from karenina.data.naming import split_name
 from karenina.data.own import (
-    ConvertRows,
+    GREY_MODES,
+    SIXTEEN_BITS,
     LoadImage,
     Size,
     Stored,
-    _channel_axis,
     _decoded,
     _pair,
+    converted,
     image_files,
     image_heads,
+    layout,
     stored,
 )
 from karenina.data.own import array_set as own_set
 
 _BLOCK = 1024
 _ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
-_SIXTEEN_BITS = ("I", "I;16", "I;16L", "I;16B")
+_ARRAY = Path("the array")  # what messages call it
 
 Images = DataSet | str | os.PathLike[str] | NDArray[Any]
 
@@ -57,7 +59,7 @@ class Survey:
 
     @property
     def sixteen_bits(self) -> int:
-        return sum(self.modes[mode] for mode in _SIXTEEN_BITS)
+        return sum(self.modes[mode] for mode in SIXTEEN_BITS)
 
 
 def survey(images: Images) -> Survey:
@@ -66,25 +68,25 @@ def survey(images: Images) -> Survey:
     >>> survey(np.zeros((5, 8, 6, 3), np.uint8))
     Survey(count=5, sizes=Counter({(8, 6): 5}), modes=Counter(), grey=False, animated=0)
     """
-    if isinstance(images, DataSet):
-        return _of_shape(len(images), images.image_shape[1:], images.image_shape[0])
-    if not isinstance(images, str | os.PathLike):
-        array = np.asarray(images)
-        axis = _channel_axis(Path("the array"), array.shape)
-        return _of_shape(len(array), _sides(array.shape, axis), 1 if axis is None else array.shape[axis])
-    path, options = _own(images)
-    if path is None:
-        return survey(load(str(images)))
-    if path.is_dir():
-        heads = image_heads(image_files(path, recursive=bool(options.get("recursive"))))
-        cut = _pair(options.get("crop"))
-        modes = Counter(head.mode for head in heads)
-        grey = all(mode in ("1", "L", "LA", *_SIXTEEN_BITS) for mode in modes)
-        animated = sum(head.animated for head in heads)
-        return Survey(len(heads), Counter(cut or head.size for head in heads), modes, grey, animated)
-    shape = stored(path).shape
-    axis = _channel_axis(path, shape)
-    return _of_shape(shape[0], _sides(shape, axis), 1 if axis is None else shape[axis])
+    if isinstance(images, str | os.PathLike):
+        path, options = _own(images)
+        if path is None:
+            return survey(load(str(images)))
+        if path.is_dir():
+            heads = image_heads(image_files(path, recursive=bool(options.get("recursive"))))
+            cut = _pair(options.get("crop"))
+            modes = Counter(head.mode for head in heads)
+            animated = sum(head.animated for head in heads)
+            sizes = Counter(cut or head.size for head in heads)
+            return Survey(len(heads), sizes, modes, set(modes) <= set(GREY_MODES), animated)
+        found = stored(path)
+    elif isinstance(images, DataSet):
+        (channels, *size), count = images.image_shape, len(images)
+        return Survey(count, Counter({(size[0], size[1]): count}), Counter(), channels == 1)
+    else:
+        path, found = _ARRAY, _in_memory(images)
+    _, (channels, height, width) = layout(path, found)
+    return Survey(found.shape[0], Counter({(height, width): found.shape[0]}), Counter(), channels == 1)
 
 
 def _own(images: str | os.PathLike[str]) -> tuple[Path | None, dict[str, Any]]:
@@ -101,23 +103,18 @@ def _own(images: str | os.PathLike[str]) -> tuple[Path | None, dict[str, Any]]:
     return path, options
 
 
-def _of_shape(count: int, size: tuple[int, ...], channels: int) -> Survey:
-    return Survey(count, Counter({(size[0], size[1]): count}), Counter(), channels == 1)
-
-
-def _sides(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
-    return tuple(side for i, side in enumerate(shape) if i not in (0, axis))
-
-
 def array_set(images: ArrayLike, *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
     """An array in memory as a data set without factors: the layouts and types of karenina.data.own.array_file.
 
     >>> array_set(np.zeros((5, 8, 6, 3), np.uint8), size=(4, 3)).image_shape
     (3, 4, 3)
     """
+    return own_set(Path("array"), _in_memory(images), size, grey)
+
+
+def _in_memory(images: ArrayLike) -> Stored:
     array = np.asarray(images)
-    found = Stored(array.shape, array.dtype, partial(_slices, array), memory_rows(array))
-    return own_set(Path("array"), found, size, grey)
+    return Stored(array.shape, array.dtype, partial(_slices, array), memory_rows(array))
 
 
 def _slices(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
@@ -139,34 +136,28 @@ def stream(
     >>> [(len(names), block.shape) for names, block in stream(np.zeros((3, 8, 6), np.uint8), (1, 4, 3))]
     [(3, (3, 1, 4, 3))]
     """
-    channels, size = shape[0], (shape[1], shape[2])
+    path = _ARRAY
     if isinstance(images, str | os.PathLike):
-        path, given = _own(images)
+        where, given = _own(images)
         options = {**options, **given}
-        if path is None:
+        if where is None:
             images = load(str(images))
-        elif path.is_dir():
-            yield from _files(
-                path, LoadImage(size, _pair(options.get("crop")), channels), bool(options.get("recursive"))
-            )
+        elif where.is_dir():
+            load_image = LoadImage(shape[1:], _pair(options.get("crop")), shape[0])
+            yield from _files(where, load_image, bool(options.get("recursive")))
             return
         else:
-            found = stored(path)
-            convert = ConvertRows(str(path), _channel_axis(path, found.shape), size, channels)
-            yield from _numbered(map(convert, (part for block in found.blocks() for part in _slices(block))))
-            return
+            path = where
     if isinstance(images, DataSet):
         if images.image_shape != shape:
             raise ValueError(f"{images.name} has images of {images.image_shape}, the model takes {shape}")
         count = len(images)
         parts = (np.arange(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK))
         yield from _numbered(images.at(index) for index in parts)
-        return
-    array = np.asarray(images)
-    if array.dtype.kind not in "bf" and array.dtype != np.uint8:
-        raise ValueError(f"images are {array.dtype}, expected uint8, bool, or float in [0, 1]")
-    convert = ConvertRows("the array", _channel_axis(Path("the array"), array.shape), size, channels)
-    yield from _numbered(map(convert, _slices(array)))
+    else:
+        found = _in_memory(cast(ArrayLike, images)) if path is _ARRAY else stored(path)
+        small = found._replace(blocks=lambda: (part for block in found.blocks() for part in _slices(block)))
+        yield from _numbered(converted(path, small, shape))
 
 
 def _files(root: Path, load_image: LoadImage, recursive: bool) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:

@@ -91,8 +91,8 @@ class FixedRows(FactorBox):
     def rows(self) -> NDArray[np.float64]:
         """(n, 5); as in the paper, teapots of the gap are taken away after the division."""
         drawn = BOX.sample(sum(PARTS.values()), np.random.default_rng([self.seed, 2018]))
-        begin = sum(count for name, count in PARTS.items() if list(PARTS).index(name) < list(PARTS).index(self.part))
-        mine = drawn[begin : begin + PARTS[self.part]]
+        parts = np.split(drawn, np.cumsum(list(PARTS.values()))[:-1])
+        mine = parts[list(PARTS).index(self.part)]
         return mine if self.gap is None else mine[in_gap(mine, self.reading) == (self.gap == "only")]
 
     def weights(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:

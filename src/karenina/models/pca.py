@@ -23,9 +23,10 @@ def fit_pca(images: NDArray[np.float32], latents: int, seed: int) -> Autoencoder
             f"pca of {n} images of {pixels.shape[1]} values has at most {min(pixels.shape)} latents, not {latents}"
         )
     pca = PCA(latents, random_state=seed % 2**32).fit(pixels)  # scikit-learn takes no larger seed
-    # Floors keep constant data and full-rank fits finite.
+    # Floors keep constant data and full-rank fits finite. A direction in which nothing varies is all noise: KL 0.
     variance = np.maximum(pca.explained_variance_.astype(np.float64), 1e-10)
     noise = np.clip(pca.noise_variance_, 1e-3 * variance, variance)
+    noise = np.where(variance > max(1e-10, 1e-6 * variance[0]), noise, variance)
     scale = np.sqrt(variance - noise)
     encode = (scale / variance)[:, None] * pca.components_
     weights = {

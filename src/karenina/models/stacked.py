@@ -238,3 +238,25 @@ def with_parameters(module: nn.Module, parameters: Mapping[str, Tensor]) -> Iter
     """The module with these in place of its own parameters, for as long as the block runs: all its methods see them."""
     with torch.nn.utils.stateless._reparametrize_module(module, dict(parameters)):
         yield module
+
+
+class Bound:
+    """A module with other parameters than its own: its methods, and itself when called, use these."""
+
+    def __init__(self, module: nn.Module, parameters: Mapping[str, Tensor]):
+        self._module, self._parameters = module, parameters
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with with_parameters(self._module, self._parameters) as module:
+            return module(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        if not callable(found):
+            return self._parameters.get(name, found)
+
+        def bound(*args: Any, **kwargs: Any) -> Any:
+            with with_parameters(self._module, self._parameters):
+                return found(*args, **kwargs)
+
+        return bound

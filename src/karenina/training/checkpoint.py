@@ -31,7 +31,10 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any],
 
     It begins with the checksum of the whole file; older: where to keep the file that was there.
     """
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # Cloned, as tensors of a file must not share memory: those of tied layers do, and the number of updates of an Adam.
+    plain = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
+    }
     content = save(plain, metadata={"karenina": json.dumps({"sha256": _BLANK, **about})})
     with atomic(path, older=older) as part:
         part.write_bytes(content.replace(_BLANK.encode(), _checksum(content, _BLANK).encode(), 1))
@@ -89,8 +92,7 @@ def save_checkpoint(path: Path, config: Config, learner: Learner, state: State, 
         tensors |= {f"module/{name}/{key}": value for key, value in module.state_dict().items()}
     for name, optimiser in learner.optimisers.items():
         for i, state_of in enumerate(optimiser.state):
-            # The number of updates is one tensor for all parameters, and a file must not hold one twice.
-            tensors |= {f"optimiser/{name}/{i}/{key}": value.clone() for key, value in state_of.items()}
+            tensors |= {f"optimiser/{name}/{i}/{key}": value for key, value in state_of.items()}
     if state.sums is not None:
         tensors["sums"] = state.sums
     if state.trace:

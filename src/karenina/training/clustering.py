@@ -102,7 +102,7 @@ def _save(
 ) -> None:
     tensors = {f"network/{name}": value for name, value in network.state_dict().items()}
     for i, moments in enumerate(optimiser.state):
-        tensors |= {f"optimiser/{i}/{name}": value.clone() for name, value in moments.items()}
+        tensors |= {f"optimiser/{i}/{name}": value for name, value in moments.items()}
     if traces:
         tensors["trace"] = torch.stack(traces)
     write_tensors(path, tensors, {"format": FORMAT, "config": config} | state)

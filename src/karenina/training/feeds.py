@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from karenina.data import DataSet, FactorGrid, TableDataSet
+from karenina.data.biased import BiasedGrid, BiasedTable
 from karenina.data.pairs import Pairs
 from karenina.training.config import Config
 from karenina.training.loop import to_tensor
@@ -47,11 +48,10 @@ class Batches:
     ):
         self.data, self.batch, self.device, self.rngs = data, batch, device, list(rngs)
         pixels = int(np.prod(data.image_shape))
-        numbered = isinstance(data, TableDataSet) or (isinstance(data.factors, FactorGrid) and not data.stochastic)
         self.table: Tensor | None = None
         self._drawn: NDArray[np.int64] | None = None  # (steps, k, batch)
         self._used, self._before = 0, [rng.bit_generator.state for rng in self.rngs]
-        if numbered and len(data) * pixels <= _MOST_BYTES and len(data) <= 2 * expected:
+        if _numbered(data) and len(data) * pixels <= _MOST_BYTES and len(data) <= 2 * expected:
             floats = 4 * len(data) * pixels <= _MOST_BYTES
             parts = []
             for start in range(0, len(data), _ROWS):
@@ -101,6 +101,15 @@ class Batches:
             assert isinstance(self.data.factors, FactorGrid)
             rows = self.data.factors.index_of_checked(self.data.factors.sample(steps * self.batch, rng))
         return rows.reshape(steps, self.batch)
+
+
+def _numbered(data: DataSet) -> bool:
+    """Whether `sample` draws images by their numbers, which can be drawn ahead; a subclass of the user's may not."""
+    if type(data).sample not in (DataSet.sample, TableDataSet.sample):
+        return False
+    if isinstance(data, TableDataSet):
+        return type(data).draw_index in (TableDataSet.draw_index, BiasedTable.draw_index)
+    return not data.stochastic and type(data.factors).sample in (FactorGrid.sample, BiasedGrid.sample)
 
 
 class PairBatches(Batches):

@@ -1,5 +1,6 @@
 """Learners: a model, its optimisers, and one update. The training loop needs no more than that of any method."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -191,6 +192,9 @@ def network_of(learner: Learner) -> Autoencoder:
 def total(terms: dict[str, Tensor]) -> Tensor:
     if not isinstance(terms, dict) or not all(isinstance(v, Tensor) and v.ndim == 0 for v in terms.values()):
         raise ValueError(f"an objective must return a dict of named scalar tensors, got {terms!r}")
+    for name in terms:
+        if name == "step" or (name == "loss" and len(terms) > 1) or re.fullmatch(r"kl_\d+", name):
+            raise ValueError(f"a term of an objective must not be called {name!r}, as another column of the history is")
     loss: Any = sum(terms.values())
     return loss
 

@@ -104,6 +104,11 @@ def train_many(
         members.append(Member(make_config(data, point.method, point.parameters, point.settings), described))
         check_memory(members[-1].config, described)
         check_precision(members[-1].config.precision, where)
+    equal: dict[str, str] = {}
+    for point, member in zip(points, members):
+        if equal.setdefault(identity(member.config), point.name) != point.name:
+            first = equal[identity(member.config)]
+            raise ValueError(f"the grid has a model twice: {first} and {point.name} are the same")
     if out is not None and not os.fspath(out):
         raise ValueError("out is empty; expected a directory")
     folder = None if out is None else Path(out)
@@ -190,7 +195,7 @@ def train_members(
             if free is not None:
                 members[i] = Member(as_begun(path, members[i].config, free[i]), members[i].method)
             try:
-                done = look_back(path, members[i].config)
+                done = look_back(path, members[i].config, members[i].method)
             except TrainingDiverged as error:
                 found[i] = error
                 continue

@@ -241,9 +241,7 @@ class Population:
 
     def _save(self, learner: PopulationLearner, state: State) -> None:
         assert self.file is not None
-        # One tensor counts the updates of all parameters, and a file must not hold one twice.
-        tensors = {name: value.clone() for name, value in learner.tensors().items()}
-        tensors["noise"] = torch.stack([noise.get_state() for noise in learner.noise])
+        tensors = {**learner.tensors(), "noise": torch.stack([noise.get_state() for noise in learner.noise])}
         for i, group in enumerate(learner.groups):
             if group.sums is not None:
                 tensors[f"sums/{i}"] = group.sums

@@ -20,16 +20,15 @@ from karenina._notebook import facts
 from karenina._words import hint
 from karenina.models import fast
 from karenina.models.networks import Autoencoder, Shape, is_own
-from karenina.models.objectives import DECODERS, kl_per_latent
+from karenina.models.objectives import DECODERS
 from karenina.models.own import SEEN, Made, OwnNetworks, own_networks
 from karenina.models.quantised import QuantisedAutoencoder
 from karenina.numerics.checks import as_array
-from karenina.numerics.gaussian import entropy_per_latent
-from karenina.numerics.gaussian import kl_per_latent as gaussian_kl
+from karenina.numerics.gaussian import entropy_per_latent, kl_per_latent
 from karenina.training.checkpoint import FORMAT, BadFile, check_format, load_weights, read_tensors, write_tensors
 from karenina.training.config import Config, shown
 from karenina.training.loop import to_tensor
-from karenina.training.methods import Method, of_run
+from karenina.training.methods import Method, names, of_run
 
 if TYPE_CHECKING:
     from karenina.training.pictures import Traversal
@@ -119,11 +118,16 @@ class Run:
         """Mean and log-variance, both (n, latents), of images (n, c, h, w): uint8, or floats in [0, 1]."""
         fast.keep_memory()
         checked = check_images(images, self.config.image_shape)
-        outputs = [
-            self._network.head(fast.in_chunks(self._network.features, self._tensor(rows), _FEATURE_ROWS))
-            for rows in _split(checked, _HEAD_ROWS)
-        ]
-        mean, logvar = self._network.posterior(torch.cat(outputs))
+        network = self._network
+        if type(network).encode is Autoencoder.encode:
+            outputs = [
+                network.head(fast.in_chunks(network.features, to_tensor(rows, self._device), _FEATURE_ROWS))
+                for rows in _split(checked, _HEAD_ROWS)
+            ]
+            mean, logvar = network.posterior(torch.cat(outputs))
+        else:  # a network of the user's that encodes in its own way
+            parts = [network.encode(to_tensor(rows, self._device)) for rows in _split(checked, _FEATURE_ROWS)]
+            mean, logvar = (torch.cat(part) for part in zip(*parts))
         if not (mean.isfinite().all() and logvar.isfinite().all()):
             raise ValueError(f"{self.path or 'the model'} gives codes that are not finite: it is damaged or diverged")
         return mean.cpu().numpy().copy(), logvar.cpu().numpy().copy()
@@ -147,10 +151,7 @@ class Run:
 
         For rounded codes (qlae) p is the distribution of all codes, which makes it the entropy of the latent's values.
         """
-        mean, logvar = self.encode(images)
-        if self.quantised:
-            return self.kl_of(mean, logvar)
-        return kl_per_latent(torch.from_numpy(mean).double(), torch.from_numpy(logvar).double()).numpy()
+        return self.kl_of(*self.encode(images))
 
     @property
     def quantised(self) -> bool:
@@ -159,7 +160,7 @@ class Run:
 
     def kl_of(self, mean: NDArray[np.float32], logvar: NDArray[np.float32]) -> NDArray[np.float64]:
         """The same, of posteriors (n, latents) that are known already."""
-        return entropy_per_latent(mean) if self.quantised else gaussian_kl(mean, logvar)
+        return entropy_per_latent(mean) if self.quantised else kl_per_latent(mean, logvar)
 
     @torch.inference_mode()
     def evaluate(self, images: ArrayLike, seed: int = 0) -> dict[str, float]:
@@ -174,12 +175,8 @@ class Run:
         codes = torch.from_numpy(z).to(self._device)
         sums = 0.0
         for rows, chunk in zip(_split(checked, 256), codes.split(256)):
-            sums += float(distance(self._tensor(rows), self._network.decode(chunk))) * len(rows)
-        if self.quantised:
-            kl = float(self.kl_of(mean, logvar).sum())
-        else:
-            kl = float(kl_per_latent(torch.from_numpy(mean).double(), torch.from_numpy(logvar).double()).sum())
-        reconstruction = sums / len(checked)
+            sums += float(distance(to_tensor(rows, self._device), self._network.decode(chunk))) * len(rows)
+        reconstruction, kl = sums / len(checked), float(self.kl_of(mean, logvar).sum())
         return {"reconstruction": reconstruction, "kl": kl, "elbo": -(reconstruction + kl)}
 
     def traverse(self, images: ArrayLike, **options: Any) -> "Traversal":
@@ -194,9 +191,6 @@ class Run:
     @property
     def _device(self) -> torch.device:
         return next(self._network.parameters()).device
-
-    def _tensor(self, images: NDArray[Any]) -> torch.Tensor:
-        return to_tensor(images, self._device)
 
 
 def check_images(images: ArrayLike, shape: Shape) -> NDArray[Any]:
@@ -269,7 +263,16 @@ def open(
         raise ValueError(f"the run in {path} is {about['status']}{reason}")
     config = about["config"]
     method = _with_own(path, config, of_run(config.method), own_networks(encoder, decoder))
-    tensors, _ = read_tensors(path / "model.safetensors")
+    return open_as(path, config, method, device)
+
+
+def open_as(path: Path, config: Config, method: Method, device: str | None = None) -> Run:
+    """The finished run in a directory, with the network of this method."""
+    tensors, about = read_tensors(path / "model.safetensors")
+    if about.get("own_network") and method == Method():
+        raise ValueError(
+            f"{path} has a network of your own method, which is not stored: the same call of train opens it"
+        )
     if shapes(lambda: make_network(config, method)) != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
         raise BadFile(f"{path / 'model.safetensors'} does not hold the network that {path / 'run.json'} describes")
     if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
@@ -374,13 +377,24 @@ def write_about(
         part.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
+def _built_by_own_method(run: Run) -> bool:
+    """Whether a method that is not registered built the network, with other layers than the one of its name has."""
+    if run.config.method in names() or is_own(run.config.network):
+        return False
+    with torch.device("meta"):
+        plain = make_network(run.config, Method())
+    one, other = ([(name, type(layer)) for name, layer in made.named_modules()] for made in (run.module, plain))
+    return one != other
+
+
 def write_run(path: Path, run: Run) -> None:
     """run.json comes last: a directory that says "finished" has everything."""
-    write_tensors(path / "model.safetensors", run._network.state_dict(), {"format": FORMAT})
+    about = {"format": FORMAT, **({"own_network": True} if _built_by_own_method(run) else {})}
+    write_tensors(path / "model.safetensors", run.module.state_dict(), about)
     with atomic(path / "history.parquet") as part:
         run.history.to_parquet(part, index=False)
-    names = ["history.parquet"]
+    files = ["history.parquet"]
     if run.trace is not None:
         save_array(path / "trace.npy", run.trace)
-        names.append("trace.npy")
-    write_about(path, run.config, "finished", files={name: checksum(path / name) for name in names})
+        files.append("trace.npy")
+    write_about(path, run.config, "finished", files={name: checksum(path / name) for name in files})

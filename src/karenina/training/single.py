@@ -32,7 +32,7 @@ from karenina.training.methods import Method, find_for
 from karenina.training.run import (
     Run,
     check_images,
-    open,
+    open_as,
     pick_device,
     read_about,
     trained_shapes,
@@ -165,7 +165,7 @@ def train(
     path = make_folder(out)
     with alone(path):
         config = as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
-        done = look_back(path, config)
+        done = look_back(path, config, described)
         sweep(path)
         return done or train_config(data, config, described, where, path, checkpoint_seconds, progress, compile)
 
@@ -297,7 +297,7 @@ def as_begun(path: Path, config: Config, free: list[str]) -> Config:
     return begun if begun == replace(config, **{name: getattr(begun, name) for name in free}) else config
 
 
-def look_back(path: Path, config: Config) -> Run | None:
+def look_back(path: Path, config: Config, method: Method) -> Run | None:
     """The run in `path` if it is finished, None if this one may begin or resume there; else a ValueError."""
     if not (path / "run.json").exists():
         others = sorted(entry.name for entry in set(path.iterdir()) - leftovers(path, "run.json"))
@@ -314,7 +314,7 @@ def look_back(path: Path, config: Config) -> Run | None:
     if about["status"] == "failed":
         raise TrainingDiverged(f"the run in {path} failed before: {about.get('reason')}")
     if about["status"] == "finished":
-        run = open(path)
+        run = open_as(path, about["config"], method)
         _drop_checkpoints(path)
         return run
     return None

@@ -5,10 +5,10 @@ does, and every product, loss and update is its own slice of a batched one, comp
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from karenina.models import fast
-from karenina.models.networks import Autoencoder, Shape
+from karenina.models.networks import Autoencoder
 from karenina.models.objectives import Batch, Objective, kl_per_latent
-from karenina.models.stacked import Stack, bernoulli, with_parameters
+from karenina.models.stacked import Bound, Stack, bernoulli, with_parameters
 from karenina.models.supervised import unsupervised
 from karenina.training.config import Config
 from karenina.training.feeds import Batches, Labels, Noise
 from karenina.training.learners import VAELearner, make_learner, minimise, split, total
-from karenina.training.methods import Beside, Method
+from karenina.training.loop import activations
+from karenina.training.methods import METHODS, Beside, Method
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,15 @@ class Member:
 
     @property
     def stackable(self) -> bool:
-        """Whether its training is an objective on batches, with a network that can share a stack."""
+        """Whether its training is an objective on batches, with networks that can share a stack."""
         c, method = self.config, self.method
-        trained_by_objective = method.learner is VAELearner and method.fit is None
-        return trained_by_objective and _can_be_stacked(method.network, c.network, c.image_shape, c.latents)
+        if method.learner is not VAELearner or method.fit is not None:
+            return False
+        if c.method not in METHODS:
+            return _same_as_alone(self)
+        with torch.device("meta"):
+            network = method.network(c.network, c.image_shape, c.latents)
+        return not any(True for _ in network.buffers())  # batch normalisation has some
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -53,13 +59,37 @@ class Member:
         return (c.data, c.images, c.image_shape, c.precision, *numbers, beside, told, self.method.network)
 
 
-@cache
-def _can_be_stacked(build: Callable[..., Autoencoder], network: str, shape: Shape, latents: int) -> bool:
-    """Whether it has neither buffers, as batch normalisation has, nor dropout, which would draw for all at once."""
-    with torch.device("meta"):
-        built = build(network, shape, latents)
-    random = any(isinstance(layer, nn.modules.dropout._DropoutNd | nn.RReLU) for layer in built.modules())
-    return not random and not any(True for _ in built.buffers())
+def _same_as_alone(member: Member) -> bool:
+    """Whether the first update of a method of the user's is the same in a population, tried out with random images.
+
+    It is not where a network does more than its parts (`features`, `head`, `decoder`) say. What draws from torch's
+    global generator, such as dropout, cannot be in a population either: the generator is seeded for one run.
+    """
+    c, cpu, size = member.config, torch.device("cpu"), 1000.0
+    noise = torch.Generator()
+    x = torch.rand((c.batch if member.method.share is None else 2 * c.batch, *c.image_shape), generator=noise)
+    x = x.to(memory_format=torch.channels_last)
+    labels = Labels(x, torch.zeros(len(x), 1), 0, 1) if c.parameters.get("supervised") else None
+    changed = None if member.method.share is None else torch.zeros(c.batch, 1, dtype=torch.bool)
+    drawn, each = (x, x[None]) if changed is None else ((x, changed), (x[None], changed[None]))
+    try:
+        with torch.random.fork_rng(devices=[]):
+            state = torch.get_rng_state()
+            alone = make_learner(c, member.method, size, noise.manual_seed(0), cpu)
+            assert isinstance(alone, VAELearner)
+            alone.labels = labels
+            trace = activations(alone, x) if c.trace else None
+            terms, kl = alone.update(lambda: drawn, 0)
+            population = PopulationLearner([member], size, [noise.manual_seed(0)], cpu, [labels])
+            if trace is not None and not np.allclose(population.activations(x)[0], trace, rtol=1e-2, equal_nan=True):
+                return False
+            values = population.update(cast(Batches, SimpleNamespace(draw=lambda: each)), 0)[0][0]
+            random = not torch.equal(torch.get_rng_state(), state)
+    except Exception:  # what is wrong with it is said when it is trained
+        return False
+    found = dict(zip(population.groups[0].names, values))  # a term may have the name of a module beside the network
+    pairs = [*((terms[name], found[name]) for name in terms), (kl, values[-c.latents :])]
+    return not random and all(torch.allclose(a, b, rtol=1e-3, equal_nan=True) for a, b in pairs)
 
 
 @dataclass
@@ -320,28 +350,6 @@ class PopulationLearner:
         return found
 
 
-class Bound:
-    """A module beside the network with the parameters of one member: its methods, and itself when called, use these."""
-
-    def __init__(self, module: nn.Module, parameters: Mapping[str, Tensor]):
-        self._module, self._parameters = module, parameters
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with with_parameters(self._module, self._parameters) as module:
-            return module(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._module, name)
-        if not callable(found):
-            return self._parameters.get(name, found)
-
-        def bound(*args: Any, **kwargs: Any) -> Any:
-            with with_parameters(self._module, self._parameters):
-                return found(*args, **kwargs)
-
-        return bound
-
-
 def distance(decoder: str, x: Tensor, outputs: Tensor) -> Tensor:
     """-log p(x|z) of each member, (k,): `karenina.models.objectives.DECODERS` with the member as first axis."""
     if decoder == "bernoulli":
@@ -376,9 +384,13 @@ def _changes(arguments: Sequence[Any]) -> list[int]:
 def grouped(members: Sequence[Member]) -> list[list[int]]:
     """Populations that can be trained as one, as indices, each in the order of the stack; single ones by themselves."""
     found: dict[Any, list[int]] = {}
-    for i, member in enumerate(members):
-        found.setdefault(member.shape if member.stackable else i, []).append(i)
     keys = [_objective_key(member) for member in members]
+    stackable: dict[Any, bool] = {}
+    for i, member in enumerate(members):
+        kind = (member.shape, keys[i][:2])
+        if kind not in stackable:
+            stackable[kind] = member.stackable
+        found.setdefault(member.shape if stackable[kind] else i, []).append(i)
     place = {key[1]: i for i, key in reversed(list(enumerate(keys)))}  # where an objective is first used
     order = [(name, place[objective], *arguments) for name, objective, *arguments in keys]
     return [sorted(one, key=order.__getitem__) for one in found.values()]
