@@ -1,6 +1,7 @@
 """Compiled code: kept on disk where that is possible, and no condition for working."""
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,36 @@ print(karenina.score(v, v, metrics=["z_min_variance"])["z_min_variance"].value)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "1.0\n", done.stderr
+
+
+KERNEL = """
+import sys
+from numba.core.caching import Cache
+
+def full_disk(self, *args):
+    raise OSError(28, "No space left on device")
+
+if sys.argv[1] == "full":
+    Cache.save_overload = full_disk
+from karenina.numerics.compile import njit
+
+@njit(cache=True)
+def twice(x):
+    return 2 * x
+
+print(twice(21), sum(twice.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.parametrize(("folder", "disk", "kept"), [("file", "", 0), ("empty", "full", 0), ("empty", "", 1)])
+def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, folder, disk, kept):
+    (tmp_path / "file").touch()  # where a folder is wanted
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / folder), "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
+    for hits in (0, kept):
+        words = [sys.executable, str(tmp_path / "kernel.py"), disk]
+        done = subprocess.run(words, env=os.environ | cache, capture_output=True, text=True, check=False)
+        assert done.stdout == f"42 {hits}\n", done.stderr
 
 
 @pytest.mark.parametrize("module", COMPILED)

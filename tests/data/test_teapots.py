@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 from collections import Counter
 from math import pi
 
@@ -298,25 +295,6 @@ def test_what_cannot_be_drawn_is_an_error():
         teapots("exclude").sample(3, np.random.default_rng(0), fixed={"red": 2})
     with pytest.raises(ValueError, match="gap is 'none', expected None, 'exclude' or 'only'"):
         teapots("none")
-
-
-FULL_DISK = """
-from numba.core.caching import Cache
-def save(self, *args): raise OSError(28, "No space left on device")
-Cache.save_overload = save
-"""
-
-
-@pytest.mark.parametrize(("folder", "before"), [("file", ""), ("empty", FULL_DISK)])
-def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, folder, before, data):
-    (tmp_path / "file").touch()  # where a folder is wanted
-    script = f"{before}\nfrom karenina.data.teapots import teapots\nprint(teapots().sample(2, 0)[0].sum())"
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path / folder), "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
-    run = subprocess.run(
-        [sys.executable, "-c", script], env=os.environ | cache, capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    assert int(run.stdout) == data.sample(2, 0)[0].sum()
 
 
 def test_parts_are_fixed_by_a_seed_and_hold_what_the_paper_counts():

@@ -119,10 +119,7 @@ def _scene() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64
 
 def _images(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.uint8]:
     views, colours = np.ascontiguousarray(rows[:, :2]), np.ascontiguousarray(rows[:, 2:])
-    try:
-        return render(*_scene(), views, colours, SIZE)
-    except OSError:  # compiled all right, but the disk had no room to keep the result
-        return render(*_scene(), views, colours, SIZE)
+    return render(*_scene(), views, colours, SIZE)
 
 
 def teapots(gap: str | None = None, reading: str = "script", part: str | None = None, seed: int = 0) -> DataSet:
