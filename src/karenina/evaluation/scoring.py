@@ -175,7 +175,7 @@ def _label_free(
 ) -> dict[str, float]:
     noise = np.random.default_rng([seed, 1]).standard_normal(mean.shape)
     sampled = mean + np.exp(0.5 * logvar) * noise
-    scores = {name: float(value) for name, value in run.evaluate(images, seed).items()}
+    scores = run.evaluate(images, seed, posterior=(mean, logvar))
     scores["informative_latents"] = float((kl > ACTIVE_KL).sum())
     for name, codes in (("mean", mean), ("sampled", sampled)):
         scores[f"total_correlation_{name}"] = float(gaussian_total_correlation(codes))
