@@ -46,7 +46,11 @@ def best_and_worst(contents: Contents, data: str, names: list[str]) -> Iterator[
     both = (("best", f"Highest {by}{where}", best), ("worst", f"Lowest {by}{where}", worst))
     for which, title, chosen in both:
         if chosen:
-            figure, pictures, text = _traversals(contents, chosen)
+            try:
+                figure, pictures, text = _traversals(contents, chosen)
+            except (ValueError, OSError) as error:
+                contents.note(f"A model could not be opened: {error}")
+                continue
             yield "traversals", Drawn(f"traversals_{which}{tag}", title, text, figure=figure, pictures=pictures)
     for which, title, chosen in both:
         if len(chosen) > 1:
@@ -226,6 +230,7 @@ def _apart(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.
 def _dynamics(contents: Contents, names: list[str], tag: str, where: str) -> Iterator[Drawn]:
     """Joint embeddings of the seeds of the settings with the best and the worst dynamics score. Holtz et al. (2022)."""
     from karenina.selection import dynamics
+    from karenina.training import open as open_run
 
     traced = [name for name in names if (contents.paths[name] / "trace.npy").exists()]
     settings: dict[str, list[str]] = {}
@@ -236,7 +241,12 @@ def _dynamics(contents: Contents, names: list[str], tag: str, where: str) -> Ite
     order = sorted(settings, key=lambda setting: -np.nan_to_num(place[settings[setting][0]], nan=-np.inf))
     for which, setting in zip(("most", "least"), dict.fromkeys([*order[:1], *order[-1:]])):
         members = settings[setting][:MOST_SEEDS]
-        found = dynamics([np.load(contents.paths[name] / "trace.npy") for name in members])
+        try:
+            traces = [open_run(contents.paths[name]).trace for name in members]
+        except (ValueError, OSError) as error:
+            contents.note(f"The training dynamics of a setting are not shown: {error}")
+            continue
+        found = dynamics([trace for trace in traces if trace is not None])
         setting = str(contents.about.loc[members[0], "setting_label"])
         text = f"{setting}: mean squared MMD between {len(members)} seeds {found.mean_mmd[0]:.4f}."
         title = f"The setting whose seeds learn {which} alike{where}"

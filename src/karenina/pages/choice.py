@@ -161,10 +161,11 @@ def _how_sure(
     compared += "" if a2a else " of its setting"
     sentences = []
     if np.isfinite(chosen.low):
-        reach = sum(contents.intervals.get(str(runs[i]), (0, -np.inf, 0))[1] >= chosen.low for i in order[1:])
+        others = [str(runs[i]) for i in order if runs[i] != chosen.run]
+        reach = sum(contents.intervals.get(run, (0, -np.inf, 0))[1] >= chosen.low for run in others)
         sentences.append(
             f"Compared with {compared}, its UDR lies in [{chosen.low:.2f}, {chosen.high:.2f}] (95 %); "
-            f"the intervals of {reach} of the other {len(order) - 1} models reach into it."
+            f"the intervals of {reach} of the other {len(others)} models reach into it."
         )
     elif compared_with:
         sentences.append(f"It was compared with {compared}; an interval that covers in 95 % needs {_LEAST}.")
