@@ -8,6 +8,7 @@ from scipy import stats
 
 from karenina.numerics.resampling import kendall, median_bounds, spearman
 from karenina.studies import analyses
+from karenina.studies.analyses import ANALYSES
 from karenina.studies.results.table import NotEnough, wide_table
 
 mpl.use("agg")
@@ -383,3 +384,24 @@ def test_tasks_are_correlated_with_every_score_and_are_no_metric():
     assert set(analyses.unsupervised.compute(frame).score) == {"mig"}
     with pytest.raises(NotEnough, match="tasks = true"):
         analyses.tasks.compute(frame_of({"mig": mig}))
+
+
+def test_a_data_set_without_labels_has_no_correlation_with_partners():
+    rng = np.random.default_rng(0)
+    cube = rng.random((2, 1, 1, 4))
+    cube[1] = np.nan
+    frame = frame_of({"mig": cube, "udr_lasso": rng.random((2, 1, 1, 4))}, {"udr_lasso": "selection"})
+    names = [[f"{d}-0-0-{s}" for s in range(4)] for d in (0, 1)]
+    pairs = [(f"data{d}", a, b, rng.random()) for d in (0, 1) for a in names[d] for b in names[d] if a != b]
+    found = ANALYSES["udr_partners"].compute(frame, pd.DataFrame(pairs, columns=["data", "target", "source", "value"]))
+    assert set(found["data"]) == {"data0"}  # 0 with the interval [0, 0] before
+
+
+def test_dynamics_of_runs_that_are_to_be_made_again_are_left_out():
+    frame = frame_of({"mig": np.arange(8.0).reshape(1, 1, 4, 2)})
+    lines = [("data0", f"0-{k}", 2, 0, f"0-0-{k}-0 0-0-{k}-1", float(k)) for k in range(4)]
+    table = pd.DataFrame(lines, columns=["data", "setting", "seeds", "draw", "runs", "value"])
+    compute = ANALYSES["dynamics"].compute
+    assert compute(frame, table)["settings"].tolist() == [4]
+    assert compute(frame[frame["run"] != "0-0-3-1"], table)["settings"].tolist() == [3]
+    assert compute(frame[frame["seed"] == 0], table).empty

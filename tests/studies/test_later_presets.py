@@ -80,3 +80,11 @@ LATER = {
     "traeuble2021": [12, 150, 2880],
     "hsu2023": [6, 35, 130],
 }
+
+
+def test_settings_of_equal_parameters_are_told_apart_and_label_noise_is_no_score():
+    rows = [{**row(0.1 * n + seed / 100, seed=seed), "setting": f"{n} latents"} for n in (2, 8) for seed in range(3)]
+    rows += [{**one, "metric": "mig_noise_1", "family": "label noise"} for one in rows]
+    table = hsu2023.table_main(study(rows)).frame
+    assert table[["score", "runs"]].to_numpy().tolist() == [["mig", 3]]
+    assert table["value"].tolist() == [pytest.approx(0.81)]

@@ -20,6 +20,8 @@ def compute(frame: pd.DataFrame, dynamics: pd.DataFrame) -> pd.DataFrame:
     table = wide_table(frame)
     labelled = table.labelled()
     place = pd.Series(np.arange(len(table.runs)), index=table.runs["run"])
+    # Runs that are to be made again since are not in the results.
+    dynamics = dynamics.loc[[set(runs.split()) <= set(place.index) for runs in dynamics["runs"]]]
     lines = []
     for (data, seeds), part in dynamics.groupby(["data", "seeds"], sort=False):
         found: list[list[Floats]] = []

@@ -53,6 +53,8 @@ def compute(
         for size, medians in zip(tried, chosen):
             for j, score in zip(labelled, scores.T):
                 there = np.isfinite(score)
+                if not there.any():  # a data set without labels
+                    continue
                 found = _ranks(medians[there]).T @ _ranks(score[there])
                 low, high = interval(found)
                 lines.append((*key, table.names[j], size, found.mean(), found.std(ddof=1), low, high, draws))

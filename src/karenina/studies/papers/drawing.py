@@ -74,7 +74,7 @@ def by_hyperparameter(scores: Scores, wanted: Sequence[str], form: str) -> Figur
         values = column(scores, score)
         for axis, method in zip(row, methods):
             here = ((scores.runs["data"] == data) & (scores.runs["method"] == method)).to_numpy()
-            groups = _strengths(scores, values, here)
+            groups = strength_groups(scores, values, here)
             distributions(axis, groups, form)
             medians = [np.median(known) if len(known := v[~np.isnan(v)]) else -np.inf for _, v in groups]
             axis.get_xticklabels()[int(np.argmax(medians))].set_fontweight("bold")
@@ -86,7 +86,8 @@ def by_hyperparameter(scores: Scores, wanted: Sequence[str], form: str) -> Figur
     return figure
 
 
-def _strengths(scores: Scores, values: Floats, here: NDArray[np.bool_]) -> Groups:
+def strength_groups(scores: Scores, values: Floats, here: NDArray[np.bool_]) -> Groups:
+    """The values of the runs `here`, in the order of their strengths; all in one group where there is none."""
     strength = scores.runs["strength"].to_numpy(float)
     found = sorted({s for s in strength[here] if not np.isnan(s)})
     if not found:

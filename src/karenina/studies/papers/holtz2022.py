@@ -9,11 +9,12 @@ from karenina._figures import Figure
 from karenina.evaluation.more import NOISE
 from karenina.studies.analyses import dynamics, tasks
 from karenina.studies.analyses.shared import colour
+from karenina.studies.execution.folder import Folder
 from karenina.studies.papers.drawing import about, column, first_known, panel_grid, plain_ticks, show, unique
 from karenina.studies.papers.duan2020 import CLUSTERING, FAIRNESS, VERSIONS, clustering_rows
 from karenina.studies.papers.outputs import PaperTable, name
 from karenina.studies.papers.study import BETAVAE, FACTORVAE, MIG, Study
-from karenina.studies.results.table import NotEnough, wide_table
+from karenina.studies.results.table import NotEnough, read_array, wide_table
 
 METRICS = {**BETAVAE, **FACTORVAE, **MIG}
 REGIMES = (1, 2, 3)
@@ -167,6 +168,7 @@ def figure_4(study: Study) -> Figure:
     runs, _ = _traced(study)
     mmd = mean_mmd(study.frame)
     mmd = mmd[mmd["data"] == mmd["data"].iloc[0]]
+    runs = runs[runs["data"] == mmd["data"].iloc[0]]
     least = runs["strength"].min()
     sizes = [n for n in sorted(unique(runs["latents"])) if len(_members(runs, least, n)) > 1][:4]
     figure = Figure(figsize=(3.2 + 2.5 * len(sizes), 5), layout="constrained")
@@ -230,8 +232,7 @@ def _members(runs: pd.DataFrame, strength: float, latents: int) -> list[str]:
 
 
 def _trace(study: Study, run: str) -> NDArray[np.float32]:
-    trace: NDArray[np.float32] = np.load(study.folder() / "runs" / run / "trace.npy")
-    return trace
+    return read_array(Folder(study.folder()), study.plan, run, "trace.npy")
 
 
 def _points(axis: Axes, points: NDArray[np.floating], values: NDArray[np.float64]) -> None:

@@ -25,6 +25,7 @@ from karenina.studies.papers.drawing import (
     legend,
     panel_grid,
     scatter,
+    strength_groups,
     unique,
 )
 from karenina.studies.papers.outputs import PaperTable, name
@@ -187,9 +188,7 @@ def figure_3(study: Study) -> Figure:
     distributions(axes[0, 0], parts, "violin")
     axes[0, 0].tick_params(axis="x", rotation=20)
     own = here & (scores.runs["method"] == method).to_numpy()
-    strength = scores.runs["strength"].to_numpy(float)
-    levels = sorted(set(strength[own]))
-    distributions(axes[0, 1], [(f"{s:g}", values[own & (strength == s)]) for s in levels], "violin")
+    distributions(axes[0, 1], strength_groups(scores, values, own), "violin")
     axes[0, 1].set_xlabel("strength", fontsize=7)
     for axis, title in zip(axes[0], (name(data), f"{name(method)} on {name(data)}")):
         axis.set_title(title, fontsize=8)

@@ -6,16 +6,14 @@ import pandas as pd
 
 from karenina.metrics.registry import score_name
 from karenina.studies.papers.study import Study
-from karenina.studies.results.table import TASK, UNSUPERVISED, NotEnough
-
-# A metric's family that is no score of a model by itself.
-_LEFT_OUT = (*UNSUPERVISED, TASK)
+from karenina.studies.results.table import ASIDE, TASK, UNSUPERVISED, NotEnough
 
 
 def scores(study: Study) -> pd.DataFrame:
     """The metrics of all runs, one row each: data, method, parameters, setting, seed, score, value."""
     frame = study.frame
-    frame = frame[(frame["factor"] == "") & ~frame["family"].isin(_LEFT_OUT) & frame["value"].notna()]
+    metrics = ~frame["family"].isin([*UNSUPERVISED, TASK, *ASIDE])
+    frame = frame[(frame["factor"] == "") & metrics & frame["value"].notna()]
     if frame.empty:
         raise NotEnough("needs metrics under [evaluation] in study.toml, then `karenina study run`")
     several = frame.groupby("metric")["property"].nunique() > 1
@@ -30,7 +28,7 @@ def medians(found: pd.DataFrame, by: Sequence[str] = ("data", "method")) -> pd.D
 
     -> *by, parameters, score, value, runs
     """
-    keys = [*by, "score", "parameters"]
+    keys = [*by, "score", "setting", "parameters"]
     table = found.groupby(keys, sort=False)["value"].agg(value="median", runs="size").reset_index()
     best = table.groupby([*by, "score"], sort=False)["value"].idxmax()
-    return table.loc[best].reset_index(drop=True)
+    return table.loc[best].drop(columns="setting").reset_index(drop=True)
