@@ -16,8 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from karenina.studies.analyses import beats_random, dynamics, udr_versions
 from karenina.studies.analyses.charts import plain_number
+from karenina.studies.analyses.choosing import beats_random
+from karenina.studies.analyses.udr_and_dynamics import dynamics, udr_versions
 from karenina.studies.papers.locatello2019 import METRICS, UNSUPERVISED
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import wide_table
@@ -189,7 +190,7 @@ def best_unsupervised(frame: pd.DataFrame) -> float:
 def udr(frame: pd.DataFrame, version: str) -> float:
     """Mean over data sets, methods and the paper's four metrics; its Table 7 has three methods and two data sets."""
     known = frame[~frame["metric"].isin(["Modularity", "SAP"])]
-    found = udr_versions.compute(known).set_index("version")
+    found = udr_versions(known).set_index("version")
     return float(found.loc[version, "correlation"]) if version in found.index else math.nan
 
 
@@ -245,7 +246,7 @@ def _transfer(frame: pd.DataFrame) -> Claim:
         def probability(part: pd.DataFrame) -> float:
             seeds = tuple(sorted(part["seed"].unique()))
             if seeds not in found:
-                found[seeds] = beats_random.compute(part, draws=20_000).set_index(["metric", "data"])
+                found[seeds] = beats_random(part, draws=20_000).set_index(["metric", "data"])
             return float(found[seeds].loc[(metric, data), "probability"])
 
         return probability
@@ -267,7 +268,7 @@ def _dynamics(study: Study | None) -> Claim:
     source = "Holtz et al. (2022), section 4, Table 1"
     if study is None:
         return Claim(text, source, (), (), "needs traces: `trace = true` in the study")
-    found = dynamics.compute(study.words_of(METRICS), study.extra("dynamics", "traces"))
+    found = dynamics(study.words_of(METRICS), study.extra("dynamics", "traces"))
     most = found[(found["seeds"] == found["seeds"].max()) & (found["score"] == "MIG")]
     numbers = tuple(
         Number(

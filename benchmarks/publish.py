@@ -34,8 +34,8 @@ from verdicts import sentence, with_intervals
 import karenina
 from karenina.evaluation.data import data_of, inputs
 from karenina.evaluation.interventions import sampler_of
-from karenina.studies.analyses import selectors
 from karenina.studies.analyses.charts import plain_number
+from karenina.studies.analyses.choosing import selectors
 from karenina.studies.execution.folder import Folder
 from karenina.studies.execution.populations import populations, train_population
 from karenina.studies.papers import Made, make, paper_of
@@ -328,7 +328,7 @@ def selectors_page(frame: pd.DataFrame) -> str:
     """How good a model each label-free score chooses."""
     from karenina.studies.papers.locatello2019 import METRICS
 
-    found = selectors.compute(Study(frame).words_of(METRICS), resamples=1000)
+    found = selectors(Study(frame).words_of(METRICS), resamples=1000)
     judges = ("MIG", "DCI Disentanglement")
     parts = [SELECTORS.strip()]
     for data, here in found.groupby("data", sort=False):

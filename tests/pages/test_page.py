@@ -17,7 +17,8 @@ from karenina.pages.compare import compare, match
 from karenina.pages.contents import read
 from karenina.pages.model import mosaic, priority
 from karenina.pages.page import report, show
-from karenina.studies.analyses import ANALYSES, apply, by_strength
+from karenina.studies.analyses import ANALYSES, apply
+from karenina.studies.analyses.by_setting import by_strength_caption
 
 
 def data_in(text):
@@ -205,7 +206,7 @@ def test_a_caption_says_what_the_table_says():
     frame = pd.DataFrame(
         {"data": "d", "method": "m", "strength": [1.0, 4.0, 8.0], "score": "mig", "median": [0.1, 0.5, 0.3]}
     )
-    text = by_strength.caption(frame, ("mig",))
+    text = by_strength_caption(frame, ("mig",))
     assert text == "The median of mig goes from 0.10 at strength 1 to 0.30 at 8; the highest is 0.50 at 4."
 
 

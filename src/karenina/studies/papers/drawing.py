@@ -9,13 +9,14 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
-from karenina.studies.analyses.shared import colour, short
+from karenina.numerics.arrays import Floats
+from karenina.studies.analyses.charts import colour
+from karenina.studies.analyses.shared import short
 from karenina.studies.papers.outputs import name
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import NotEnough, Scores
 
 LATENTS, STEPS = 10, 7  # of a wall of traversals: lines and columns at most
-Floats = NDArray[np.float64]
 Groups = list[tuple[str, Floats]]  # label of each group and its values
 
 

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from karenina._figures import Figure
 from karenina.evaluation.more import NOISE
-from karenina.studies.analyses import dynamics, tasks
-from karenina.studies.analyses.shared import colour
+from karenina.studies.analyses.charts import colour
+from karenina.studies.analyses.correlations import tasks
+from karenina.studies.analyses.udr_and_dynamics import dynamics
 from karenina.studies.execution.folder import Folder
 from karenina.studies.papers.drawing import about, column, first_known, panel_grid, plain_ticks, show, unique
 from karenina.studies.papers.duan2020 import CLUSTERING, FAIRNESS, VERSIONS, clustering_rows
@@ -23,7 +24,7 @@ SEEDS = 4  # in a picture
 
 
 def table_1(study: Study) -> PaperTable:
-    found = dynamics.compute(study.words_of(METRICS), study.extra("dynamics", TRACES))
+    found = dynamics(study.words_of(METRICS), study.extra("dynamics", TRACES))
     found = found.rename(columns={"correlation": "value"})
     note = "± over draws of the seeds; with all seeds there is one draw, and the CSV has the interval over settings."
     return PaperTable(found, ("data", "score"), ("seeds",), note=note)
@@ -83,7 +84,7 @@ def table_4(study: Study) -> PaperTable:
     frame = study.words_of(METRICS) if len(study.frame) else study.frame  # a clustering study has agents alone
     parts = []
     if (frame["metric"] == "fairness_mean").any():
-        found = tasks.compute(frame)
+        found = tasks(frame)
         wanted = found["score"].isin(["dynamics", *VERSIONS, *METRICS]) & (found["task"] == "fairness_mean")
         parts.append(found[wanted].assign(task="unfairness"))
     if rows := clustering_rows(study):
