@@ -32,8 +32,7 @@ from PIL import Image
 from verdicts import sentence, with_intervals
 
 import karenina
-from karenina.evaluation.data import data_of, inputs
-from karenina.evaluation.interventions import sampler_of
+from karenina.evaluation.data import data_of, inputs, sampler_of
 from karenina.studies.analyses.charts import plain_number
 from karenina.studies.analyses.choosing import selectors
 from karenina.studies.execution.folder import Folder

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL
-from karenina.evaluation.data import Data, data_of, inputs
-from karenina.evaluation.interventions import Sampler, check_way, sampler_of
+from karenina.evaluation.data import Data, Sampler, check_way, data_of, inputs, sampler_of
 from karenina.evaluation.more import Measured, has_gap, more_rows, noise_rows
 from karenina.evaluation.more import Row as MoreRow
 from karenina.metrics import scoring
