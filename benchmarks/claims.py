@@ -16,8 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from karenina.studies.analyses import beats_random, dynamics, udr_versions
 from karenina.studies.analyses.charts import plain_number
+from karenina.studies.analyses.choosing import beats_random
+from karenina.studies.analyses.udr_and_dynamics import dynamics, udr_versions
 from karenina.studies.papers.locatello2019 import METRICS, UNSUPERVISED
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import wide_table
@@ -193,7 +194,7 @@ def udr(frame: pd.DataFrame, version: str) -> float:
     Where a seed is left out, the UDR of the others is still that from all of their partners.
     """
     known = frame[~frame["metric"].isin(["Modularity", "SAP"])]
-    found = udr_versions.compute(known).set_index("version")
+    found = udr_versions(known).set_index("version")
     return float(found.loc[version, "correlation"]) if version in found.index else math.nan
 
 
@@ -249,7 +250,7 @@ def _transfer(frame: pd.DataFrame) -> Claim:
         def probability(part: pd.DataFrame) -> float:
             seeds = tuple(sorted(part["seed"].unique()))
             if seeds not in found:
-                found[seeds] = beats_random.compute(part, draws=20_000).set_index(["metric", "data"])
+                found[seeds] = beats_random(part, draws=20_000).set_index(["metric", "data"])
             return float(found[seeds].loc[(metric, data), "probability"])
 
         return probability
@@ -269,7 +270,7 @@ def _dynamics(study: Study) -> Claim:
     """Over settings, with the mean of MIG over the same seeds; the interval resamples settings."""
     text = "The dynamics score's ranking of settings correlates with that of supervised metrics."
     source = "Holtz et al. (2022), section 4, Table 1"
-    found = dynamics.compute(study.words_of(METRICS), study.extra("dynamics", "traces"))
+    found = dynamics(study.words_of(METRICS), study.extra("dynamics", "traces"))
     most = found[(found["seeds"] == found["seeds"].max()) & (found["score"] == "MIG")]
     numbers = tuple(
         Number(

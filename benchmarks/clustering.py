@@ -97,7 +97,7 @@ def page(results: dict) -> str:
         f"{sum(row['censored'] for row in rows)} of {agents} agents were censored at {plan['cap']:,} steps.",
         "",
         "## Rank correlation with the steps of the agent",
-        "Negative: a better score, fewer steps. 95 % intervals from 1,000 bootstrap samples of the models. Within a",
+        "Negative: a better score, fewer steps. 95 % intervals from 10,000 bootstrap samples of the models. Within a",
         "beta: mean of the correlations among models of one beta, which beta itself cannot explain.",
         "",
         markdown(

@@ -29,8 +29,7 @@ from pages import DOCS
 from results_pages import OWN, RESULTS, is_figure, kept_file, pages, picture, shown
 
 import karenina
-from karenina.evaluation.data import data_of, inputs
-from karenina.evaluation.interventions import sampler_of
+from karenina.evaluation.data import data_of, inputs, sampler_of
 from karenina.studies.execution.folder import Folder
 from karenina.studies.execution.populations import populations, train_population
 from karenina.studies.papers import make, paper_of

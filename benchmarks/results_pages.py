@@ -13,8 +13,8 @@ from pages import DOCS, markdown
 from PIL import Image
 from verdicts import sentence, with_intervals
 
-from karenina.studies.analyses import selectors
 from karenina.studies.analyses.charts import plain_number
+from karenina.studies.analyses.choosing import selectors
 from karenina.studies.papers import Made, make
 from karenina.studies.papers.lists import Item, items
 from karenina.studies.papers.locatello2019 import METRICS
@@ -142,7 +142,7 @@ def _range(counts: pd.Series) -> str:
 
 def selectors_page(frame: pd.DataFrame) -> str:
     """How good a model each label-free score chooses."""
-    found = selectors.compute(Study(frame).words_of(METRICS), resamples=1000)
+    found = selectors(Study(frame).words_of(METRICS), resamples=1000)
     judges = ("MIG", "DCI Disentanglement")
     parts = [SELECTORS.strip()]
     for data, here in found.groupby("data", sort=False):

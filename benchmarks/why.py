@@ -24,7 +24,7 @@ from why_page import KEPT, correlation, page, rounded
 
 import karenina
 from karenina.selection import dynamics, udr
-from karenina.studies.analyses import variance_explained
+from karenina.studies.analyses.by_setting import variance_explained
 from karenina.studies.papers.duan2020 import METRICS as FOUR
 from karenina.studies.papers.holtz2022 import METRICS as THREE
 from karenina.studies.papers.locatello2019 import METRICS as SIX
@@ -237,7 +237,7 @@ def vary_variance(studies: list[Path]) -> list[dict[str, Any]]:
             "models with 3 active latents or more": alive,
             "three strengths of six (first, third, last)": words[_few_strengths(words)],
         }.items():
-            found = variance_explained.compute(part, resamples=2)
+            found = variance_explained(part, resamples=2)
             for (data, predictor), rows in found.groupby(["data", "predictor"], sort=False):
                 shares = dict(zip(rows["score"], rounded(rows["adjusted"])))
                 lines.append({"data": data, "variation": name, "predictor": predictor, "shares": shares})

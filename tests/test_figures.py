@@ -132,13 +132,13 @@ def test_curves_of_an_audit(tmp_path):
 
 
 def test_long_names_leave_room_for_the_panels(tmp_path):
-    from karenina.studies.analyses import variance_explained
+    from karenina.studies.analyses.by_setting import variance_explained_chart
     from karenina.studies.analyses.charts import draw
 
     data = [f"/a/rather/long/path/that/goes/on/{'and on/' * 20}{name}.npz" for name in "ab"]
     frame = pd.DataFrame({"data": data, "method": "m", "score": "mig", "predictor": "method"})
     frame[["explained", "low", "high"]] = 0.5
-    shown(draw(variance_explained.chart(frame)), tmp_path / "bars.png")
+    shown(draw(variance_explained_chart(frame)), tmp_path / "bars.png")
 
 
 def test_a_logarithmic_axis_of_less_than_a_decade_has_ticks():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import karenina
-from karenina.evaluation import generated, more
-from karenina.evaluation.generated import centrality
+from karenina.evaluation import more, ranking
+from karenina.evaluation.ranking import centrality
 
 
 class Planted:
@@ -43,7 +43,7 @@ def test_among_many_models_fifty_partners_say_nearly_what_all_say(monkeypatch):
     some = centrality(runs, active)
     assert len(calls) == 60 * 25
     assert {calls.count(run) for run in runs} == {25}
-    monkeypatch.setattr(generated, "PARTNERS", 59)
+    monkeypatch.setattr(ranking, "PARTNERS", 59)
     assert np.corrcoef(some, centrality(runs, active))[0, 1] > 0.9
 
 
@@ -54,7 +54,7 @@ def runs():
 
 @pytest.mark.parametrize("by", ["pipe", "centrality"])
 def test_runs_are_ranked(runs, by, monkeypatch):
-    monkeypatch.setattr(generated, "PICTURES", 40)
+    monkeypatch.setattr(ranking, "PICTURES", 40)
     found = karenina.rank(runs, by=by, rows=60, kl_threshold=0.0)
     assert found.frame["score"].between(0, 1).all()
     again = karenina.rank(runs, by=by, rows=60, kl_threshold=0.0)

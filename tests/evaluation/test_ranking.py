@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 import karenina
 from karenina.cli import app
 from karenina.evaluation.data import inputs
-from karenina.evaluation.generated import centrality, pipe
-from karenina.evaluation.ranking import CRITERIA, plot_pairs, rank
+from karenina.evaluation.ranking import CRITERIA, centrality, pipe, plot_pairs, rank
 from karenina.evaluation.scoring import evaluate
 from karenina.training.jacobian import decoder_jacobian
 from karenina.training.pictures import save_reconstructions, traverse

@@ -77,3 +77,13 @@ def test_on_the_command_line(own, monkeypatch, capsys):
     for words in ([own / "run"], [own / "mine.npz", "--data", own / "mine.npz"]):
         assert call(*words) == 2
         assert "--data" in capsys.readouterr().err
+
+
+def test_images_are_encoded_once(monkeypatch):
+    run = karenina.train("blobs", latents=2, steps=2)
+    encoded, encode = [], run.encode
+    monkeypatch.setattr(run, "encode", lambda images: encoded.append(len(images)) or encode(images))
+    found = karenina.evaluate(run, metrics=(), rows=100, seed=3)
+    assert encoded == [100]
+    images, _ = karenina.evaluation.data.inputs(karenina.load("blobs"), 100, 3)
+    assert found.label_free.items() >= run.evaluate(images, 3).items()

@@ -265,3 +265,12 @@ def test_a_fit_of_one_round_is_ranked_and_its_page_written_once(tmp_path, monkey
 def test_names_may_be_written_by_hand(written, tmp_path):
     (tmp_path / "names.json").write_text(json.dumps(written))
     assert read_names(tmp_path, 3, "") == {2: "hair"}
+
+
+def test_a_number_of_models_can_be_continued_with_a_time(tmp_path):
+    """Killed before a round was finished, so that nobody has measured how long a step takes."""
+    karenina.fit("blobs", out=tmp_path / "mine", models=2, **TINY)
+    about = json.loads((tmp_path / "mine" / "fit.json").read_text())
+    about["plans"][0] |= {"seconds": 0.0, "rounds": [], "done": 0}
+    (tmp_path / "mine" / "fit.json").write_text(json.dumps(about))
+    assert len(karenina.fit("blobs", out=tmp_path / "mine", time="5s", **TINY).ranking) >= 2

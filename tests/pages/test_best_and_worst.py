@@ -3,8 +3,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from karenina.pages.best_and_worst import _apart, _factors, _hintons
 from karenina.pages.contents import Inputs
+from karenina.pages.figures import _apart, _factors, _hintons
 from karenina.pages.model import _importance
 
 

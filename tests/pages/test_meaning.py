@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import karenina
-from karenina.pages.meaning import by_labels, by_pictures
+from karenina.pages.model import by_labels, by_pictures
 
 STEPS = np.linspace(-1, 1, 9)
 Y, X = np.mgrid[-1:1:32j, -1:1:32j]

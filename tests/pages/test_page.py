@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,8 @@ from karenina.pages.compare import compare, match
 from karenina.pages.contents import read
 from karenina.pages.model import mosaic, priority
 from karenina.pages.page import report, show
-from karenina.studies.analyses import ANALYSES, apply, by_strength
+from karenina.studies.analyses import ANALYSES, apply
+from karenina.studies.analyses.by_setting import by_strength_caption
 
 
 def data_in(text):
@@ -204,7 +206,7 @@ def test_a_caption_says_what_the_table_says():
     frame = pd.DataFrame(
         {"data": "d", "method": "m", "strength": [1.0, 4.0, 8.0], "score": "mig", "median": [0.1, 0.5, 0.3]}
     )
-    text = by_strength.caption(frame, ("mig",))
+    text = by_strength_caption(frame, ("mig",))
     assert text == "The median of mig goes from 0.10 at strength 1 to 0.30 at 8; the highest is 0.50 at 4."
 
 
@@ -245,3 +247,42 @@ def test_a_mosaic_fades_what_is_dark():
     assert whole.shape == (1, 10, 18)
     np.testing.assert_array_equal(whole[0, :4, 6:11], images[0, 1, 0])
     assert whole[0, 5:9, :5].std() < 0.3 * images[1, 0, 0].std()
+
+
+@pytest.mark.parametrize("content", [b"", b"half of a file"])
+@pytest.mark.parametrize("file", ["trace.npy", "model.safetensors"])
+def test_damaged_models_are_said_and_the_rest_is_shown(study, tmp_path, file, content):
+    shutil.copytree(study, tmp_path / "study")
+    for path in (tmp_path / "study" / "runs").glob(f"*/{file}"):
+        path.write_bytes(content)
+    text = report(tmp_path / "study").read_text()
+    assert f"{file} is damaged" in text
+    assert "Scores against strength" in text
+
+
+def test_images_are_drawn_once_for_all_runs(study, monkeypatch):
+    drawn = []
+    draw = contents_module.inputs
+    monkeypatch.setattr(contents_module, "inputs", lambda *given: drawn.append(1) or draw(*given))
+    contents = read([study / "runs"], metrics=["mig"])
+    for _ in range(3):
+        contents.inputs("blobs")
+    assert len(drawn) == 1
+
+
+def test_quantised_codes_are_compared_by_their_own_kl(tmp_path):
+    runs = [karenina.train("blobs", "qlae", latents=2, steps=30, seed=seed) for seed in (0, 1)]
+    rows = data_in(compare(*runs, tmp_path).read_text())["compare"]["rows"]
+    images = karenina.load("blobs").sample(5000, np.random.default_rng(0))[0]
+    for letter, run in zip("ab", runs):
+        found = sorted(row[f"kl_{letter}"] for row in rows)
+        assert found == pytest.approx(sorted(run.kl(images)))  # about 50 nats each before
+
+
+def test_how_many_others_reach_into_an_interval_does_not_count_itself(study, monkeypatch):
+    contents = read([study])
+    order = np.argsort(-contents.score("udr_lasso"))
+    runs = [str(contents.about["run"].iloc[i]) for i in order]
+    monkeypatch.setattr(choice_module, "why_not", lambda _, run, *about: "it is not" if run == runs[0] else "")
+    object.__setattr__(contents, "intervals", {runs[1]: (0.0, 1.0, 6)})
+    assert "the intervals of 0 of the other 3 models" in choices(contents)[0].sure

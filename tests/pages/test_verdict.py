@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 
 import karenina
-from karenina.pages import verdict
-from karenina.pages.choice import choices
+from karenina.pages import choice as choice_module
+from karenina.pages.choice import chance, choices, explained, why_not
 from karenina.pages.contents import Inputs, read
 from karenina.pages.page import report
-from karenina.pages.verdict import chance, explained, why_not
 
 
 def pairs(latents, copies, rng):
@@ -91,8 +90,8 @@ def test_the_page_says_that_none_is_worth_picking(study, page):
 def test_the_first_that_is_worth_it_is_picked(study, tmp_path, monkeypatch):
     contents = read([study])
     order = contents.about["run"].iloc[np.argsort(-contents.score("udr_lasso"))].tolist()
-    monkeypatch.setattr(verdict, "explained", lambda contents, run: 0.0 if run == order[0] else 1.0)
-    monkeypatch.setattr(verdict, "chance", lambda *_: 0.0)
+    monkeypatch.setattr(choice_module, "explained", lambda contents, run: 0.0 if run == order[0] else 1.0)
+    monkeypatch.setattr(choice_module, "chance", lambda *_: 0.0)
     choice = choices(contents)[0]
     assert choice.worth
     assert choice.best == order[1]

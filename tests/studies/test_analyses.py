@@ -8,6 +8,7 @@ from scipy import stats
 
 from karenina.numerics.resampling import kendall, median_bounds, spearman
 from karenina.studies import analyses
+from karenina.studies.analyses import ANALYSES
 from karenina.studies.results.table import NotEnough, wide_table
 
 mpl.use("agg")
@@ -41,7 +42,7 @@ def test_planted_variance_components_come_back():
     total = cube.var()
     method = cube.mean(axis=(2, 3)).var() / total
     setting = cube.mean(axis=3).var() / total
-    found = analyses.variance_explained.compute(frame_of({"mig": cube})).set_index("predictor")
+    found = analyses.by_setting.variance_explained(frame_of({"mig": cube})).set_index("predictor")
     assert found.loc["method", "explained"] == pytest.approx(method, rel=1e-9)
     assert found.loc["setting", "explained"] == pytest.approx(setting, rel=1e-9)
     assert found.loc["method", "explained"] == pytest.approx(between_methods, abs=0.1)
@@ -56,7 +57,7 @@ def test_the_interval_of_variance_explained_has_the_spread_of_new_seeds():
 
     def explained():
         frame = frame_of({"mig": settings + rng.normal(size=(1, 3, 4, 30))})
-        return analyses.variance_explained.compute(frame).set_index("predictor").loc["setting"]
+        return analyses.by_setting.variance_explained(frame).set_index("predictor").loc["setting"]
 
     found = [explained() for _ in range(60)]
     low, high = np.quantile([one["explained"] for one in found], [0.025, 0.975])
@@ -67,7 +68,7 @@ def test_variance_explained_of_nothing_and_of_everything():
     rng = np.random.default_rng(1)
     noise = rng.normal(size=(1, 3, 4, 200))
     exact = np.broadcast_to(np.arange(3.0)[None, :, None, None], noise.shape)
-    found = analyses.variance_explained.compute(frame_of({"noise": noise, "exact": exact})).set_index(
+    found = analyses.by_setting.variance_explained(frame_of({"noise": noise, "exact": exact})).set_index(
         ["score", "predictor"]
     )
     assert found.loc[("noise", "setting"), "adjusted"] == pytest.approx(0, abs=0.02)
@@ -76,7 +77,7 @@ def test_variance_explained_of_nothing_and_of_everything():
 
 
 def beating(cubes, **options):
-    found = analyses.beats_random.compute(frame_of(cubes), **options)
+    found = analyses.choosing.beats_random(frame_of(cubes), **options)
     return {(row.metric, row.data): row for row in found.itertuples()}
 
 
@@ -105,7 +106,7 @@ def test_planted_transfer_structure():
     assert set(found) == {("same", "same"), ("same", "other")}
     assert found["same", "same"].probability == 1
     assert found["same", "other"].probability == pytest.approx(2 / 6 + 4 / 6 / 10, abs=0.01)
-    correlations = analyses.transfer.compute(frame_of({"mig": cube})).set_index(["a", "b"])["correlation"]
+    correlations = analyses.correlations.transfer(frame_of({"mig": cube})).set_index(["a", "b"])["correlation"]
     assert correlations["data0", "data1"] == pytest.approx(1)
     assert correlations["data0", "data2"] == pytest.approx(-1)
 
@@ -114,7 +115,7 @@ def test_missing_runs_do_not_count():
     cube = np.broadcast_to(np.arange(12.0).reshape(1, 3, 4, 1), (2, 3, 4, 5)).copy()
     frame = frame_of({"a": cube})
     holes = frame.drop(frame.index[[0, 17, 60]])
-    found = analyses.beats_random.compute(holes)
+    found = analyses.choosing.beats_random(holes)
     assert (found["probability"] == 1).all()
     assert (found["draws"] < 10_000).all()
 
@@ -124,7 +125,7 @@ def test_agreement_is_scipys_and_permuted_scores_do_not_agree():
     a = rng.normal(size=(2, 3, 4, 30))
     cubes = {"a": a, "b": np.round(a + rng.normal(size=a.shape), 1), "c": rng.permutation(a.ravel()).reshape(a.shape)}
     for kind, reference in (("spearman", stats.spearmanr), ("kendall", stats.kendalltau)):
-        found = analyses.agreement.compute(frame_of(cubes), kind).set_index(["data", "a", "b"])
+        found = analyses.correlations.agreement(frame_of(cubes), kind).set_index(["data", "a", "b"])
         assert len(found) == 2 * 3
         for (data, x, y), row in found.iterrows():
             i = int(data[-1])
@@ -177,7 +178,7 @@ def test_columns_with_holes_use_the_rows_they_have():
 def test_distribution_is_quantiles():
     rng = np.random.default_rng(0)
     cube = rng.normal(size=(2, 2, 3, 21))
-    found = analyses.by_method.compute(frame_of({"mig": cube}), ("method", "strength")).set_index(
+    found = analyses.by_setting.by_method(frame_of({"mig": cube}), ("method", "strength")).set_index(
         ["data", "method", "strength"]
     )
     assert len(found) == 12
@@ -202,11 +203,11 @@ def test_unsupervised_scores_are_set_against_metrics():
     cubes = {"mig": good, "elbo": rng.normal(size=good.shape), "udr_lasso": np.exp(good), "udr_spearman": -good}
     family = {"elbo": "label-free", "udr_lasso": "selection", "udr_spearman": "selection"}
     frame = frame_of(cubes, family)
-    found = analyses.unsupervised.compute(frame).set_index("unsupervised")["correlation"]
+    found = analyses.correlations.unsupervised(frame).set_index("unsupervised")["correlation"]
     assert found["udr_lasso"] == pytest.approx(1)
     assert found["udr_spearman"] == pytest.approx(-1)
     assert abs(found["elbo"]) < 0.15
-    versions = analyses.udr_versions.compute(frame).set_index("version")
+    versions = analyses.udr_and_dynamics.udr_versions(frame).set_index("version")
     assert versions.loc["udr_lasso", "correlation"] == pytest.approx(1)
     assert versions.loc["udr_lasso", "cells"] == 2  # methods
 
@@ -223,7 +224,7 @@ def test_selectors_gain_what_their_choice_is_worth():
         "elbo": rng.normal(size=mig.shape),
     }
     family = {"udr_lasso": "selection", "dynamics": "selection", "reconstruction": "label-free", "elbo": "label-free"}
-    found = analyses.selectors.compute(frame_of(cubes, family)).set_index(["selector", "among"])
+    found = analyses.choosing.selectors(frame_of(cubes, family)).set_index(["selector", "among"])
     assert found.loc[("udr_lasso", "all"), "gain"] == found.loc[("udr_lasso", "seeds"), "gain"] == 1
     assert found.loc[("udr_lasso", "all"), "regret"] == 0
     best_setting = mig[:, :, 2].mean()
@@ -248,16 +249,16 @@ def test_more_partners_correlate_better():
     source = np.concatenate([np.delete(row, i) for row in runs for i in range(30)])
     values = np.repeat(quality.reshape(4, 30), 29, axis=1).ravel() + 3 * rng.normal(size=target.size)
     pairs = pd.DataFrame({"data": "data0", "target": target, "source": source, "value": values})
-    found = analyses.udr_partners.compute(frame, pairs).set_index("partners")
+    found = analyses.udr_and_dynamics.udr_partners(frame, pairs).set_index("partners")
     assert list(found.index) == [5, 10, 15, 20, 25]
     assert found["correlation"].is_monotonic_increasing
     assert found["std"].iloc[0] > found["std"].iloc[-1]
-    exact = analyses.udr_partners.compute(
+    exact = analyses.udr_and_dynamics.udr_partners(
         frame, pairs.assign(value=np.repeat(quality.reshape(4, 30), 29, axis=1).ravel())
     )
     np.testing.assert_allclose(exact["correlation"], 1)
     unknown = frame.assign(value=frame["value"].where(frame["run"] != frame["run"].iloc[7]))
-    exact = analyses.udr_partners.compute(
+    exact = analyses.udr_and_dynamics.udr_partners(
         unknown, pairs.assign(value=np.repeat(quality.reshape(4, 30), 29, axis=1).ravel())
     )
     np.testing.assert_allclose(exact["correlation"], 1)
@@ -269,9 +270,9 @@ def test_models_without_a_score_are_not_counted():
     cubes["downstream_boosted_100"][..., 3:] = np.nan
     cubes["sap"][0, 0, 0, 0] = np.nan
     frame = frame_of(cubes, {"downstream_boosted_100": "task"})
-    found = analyses.tasks.compute(frame, resamples=0).set_index("score")["runs"]
+    found = analyses.correlations.tasks(frame, resamples=0).set_index("score")["runs"]
     assert found.to_dict() == {"mig": 18, "sap": 17}
-    assert analyses.agreement.compute(frame, resamples=0)["runs"].tolist() == [59]
+    assert analyses.correlations.agreement(frame, resamples=0)["runs"].tolist() == [59]
 
 
 def test_dynamics_are_set_against_means_over_their_seeds():
@@ -286,7 +287,7 @@ def test_dynamics_are_set_against_means_over_their_seeds():
         for k in range(8)
     ]
     dynamics = pd.DataFrame(lines, columns=["data", "setting", "seeds", "draw", "runs", "value"])
-    found = analyses.dynamics.compute(frame, dynamics).set_index(["score", "seeds"])
+    found = analyses.udr_and_dynamics.dynamics(frame, dynamics).set_index(["score", "seeds"])
     assert found.loc[("mig", 3), "correlation"] == pytest.approx(1)
     assert found.loc[("mig", 3), "draws"] == 3
     assert found.loc[("mig", 6), "settings"] == 8
@@ -301,7 +302,9 @@ def test_dynamics_are_set_against_means_over_their_seeds():
 def test_polarised_counts_latents_that_are_off():
     informative = np.full((1, 2, 1, 10), 10.0)
     informative[0, 1, 0, :5] = 6
-    found = analyses.polarised.compute(frame_of({"informative_latents": informative}, "label-free")).set_index("method")
+    found = analyses.by_setting.polarised(frame_of({"informative_latents": informative}, "label-free")).set_index(
+        "method"
+    )
     assert list(found["off"]) == [0, 2]
     assert list(found["runs_with_off"]) == [0, 0.5]
     assert found.loc["method1", "low"] < 2 < found.loc["method1", "high"]
@@ -311,7 +314,7 @@ def test_polarised_has_a_bar_for_each_number_of_latents():
     cube = np.stack([np.full((1, 1, 10), 2.0), np.full((1, 1, 10), 8.0)])[None, :, 0]
     frame = frame_of({"informative_latents": cube}, "label-free")
     frame = frame.assign(latents=np.where(frame["method"] == "method0", 4, 16), method="beta_vae")
-    (panel,) = analyses.polarised.chart(analyses.polarised.compute(frame)).panels
+    (panel,) = analyses.by_setting.polarised_chart(analyses.by_setting.polarised(frame)).panels
     assert panel.ticks == ("beta_vae, 4 latents", "beta_vae, 16 latents")
     assert list(panel.series[0].y) == [2, 8]
 
@@ -320,7 +323,7 @@ def test_total_correlation_against_strength():
     rng = np.random.default_rng(0)
     mean = 10 + np.arange(3.0)[None, None, :, None] + 0.1 * rng.normal(size=(1, 2, 3, 20))
     cubes = {"total_correlation_mean": mean, "total_correlation_sampled": 20 - mean}
-    found = analyses.total_correlation.compute(frame_of(cubes, "label-free"))
+    found = analyses.by_setting.total_correlation(frame_of(cubes, "label-free"))
     medians = found.set_index(["representation", "method", "strength"])["median"].sort_index()
     assert medians["mean", "method0"].is_monotonic_increasing
     assert medians["sampled", "method0"].is_monotonic_decreasing
@@ -340,9 +343,9 @@ def test_metrics_with_several_properties_are_several_scores():
 
 def test_too_little_is_said():
     one = frame_of({"mig": np.zeros((1, 1, 1, 1))})
-    for module in (analyses.agreement, analyses.transfer, analyses.beats_random, analyses.polarised):
+    for name in ("agreement", "transfer", "beats_random", "polarised"):
         with pytest.raises(NotEnough, match="needs "):
-            module.compute(one)
+            ANALYSES[name].compute(one)
 
 
 def everything():
@@ -376,10 +379,31 @@ def test_tasks_are_correlated_with_every_score_and_are_no_metric():
     values = {"mig": mig, "elbo": rng.normal(size=mig.shape), "downstream_boosted_100": mig**3, "fairness_mean": -mig}
     family = {"elbo": "label-free", "downstream_boosted_100": "task", "fairness_mean": "task"}
     frame = frame_of(values, family)
-    found = analyses.tasks.compute(frame).set_index(["task", "score"]).correlation
+    found = analyses.correlations.tasks(frame).set_index(["task", "score"]).correlation
     assert found["downstream_boosted_100", "mig"] == pytest.approx(1)
     assert found["fairness_mean", "mig"] == pytest.approx(-1)
     assert abs(found["downstream_boosted_100", "elbo"]) < 0.3
-    assert set(analyses.unsupervised.compute(frame).score) == {"mig"}
+    assert set(analyses.correlations.unsupervised(frame).score) == {"mig"}
     with pytest.raises(NotEnough, match="tasks = true"):
-        analyses.tasks.compute(frame_of({"mig": mig}))
+        analyses.correlations.tasks(frame_of({"mig": mig}))
+
+
+def test_a_data_set_without_labels_has_no_correlation_with_partners():
+    rng = np.random.default_rng(0)
+    cube = rng.random((2, 1, 1, 4))
+    cube[1] = np.nan
+    frame = frame_of({"mig": cube, "udr_lasso": rng.random((2, 1, 1, 4))}, {"udr_lasso": "selection"})
+    names = [[f"{d}-0-0-{s}" for s in range(4)] for d in (0, 1)]
+    pairs = [(f"data{d}", a, b, rng.random()) for d in (0, 1) for a in names[d] for b in names[d] if a != b]
+    found = ANALYSES["udr_partners"].compute(frame, pd.DataFrame(pairs, columns=["data", "target", "source", "value"]))
+    assert set(found["data"]) == {"data0"}  # 0 with the interval [0, 0] before
+
+
+def test_dynamics_of_runs_that_are_to_be_made_again_are_left_out():
+    frame = frame_of({"mig": np.arange(8.0).reshape(1, 1, 4, 2)})
+    lines = [("data0", f"0-{k}", 2, 0, f"0-0-{k}-0 0-0-{k}-1", float(k)) for k in range(4)]
+    table = pd.DataFrame(lines, columns=["data", "setting", "seeds", "draw", "runs", "value"])
+    compute = ANALYSES["dynamics"].compute
+    assert compute(frame, table)["settings"].tolist() == [4]
+    assert compute(frame[frame["run"] != "0-0-3-1"], table)["settings"].tolist() == [3]
+    assert compute(frame[frame["seed"] == 0], table).empty

@@ -159,3 +159,15 @@ def test_a_damaged_file_gives_the_right_numbers_or_one_clear_line(tiny, tmp_path
             incomplete = name == "analyse" and any("is not complete" in line for line in said)
             assert (found is None and (said or name == "run")) or incomplete or fits(name, found, right[name]), what
         shutil.rmtree(study)
+
+
+def test_results_of_another_scoring_are_not_shown(tiny, tmp_path):
+    """Killed after all models were scored anew, and before the table was written."""
+    path = tmp_path / "study"
+    shutil.copytree(tiny[0], path)
+    plan = Folder(path).adopt(parse(PLAN.replace('"sap"', '"modularity"')))
+    for point in plan.points:
+        assert execute(str(path), point, plan.evaluation, 60).status == "done"
+    metrics = set(karenina.results(path)["metric"])
+    assert "modularity" in metrics
+    assert "sap" not in metrics

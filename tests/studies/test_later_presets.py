@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from karenina.studies.papers import hsu2023, locatello2020_few_labels, locatello2020_pairs, traeuble2021
+from karenina.studies.papers import since_2020
 from karenina.studies.papers.study import Study
 from karenina.studies.plan.presets import preset
 from karenina.studies.results.table import NotEnough
@@ -27,7 +27,7 @@ def test_pairs_shows_the_best_setting_and_the_choice_by_reconstruction():
                 given = {"method": method, "parameters": f"beta={beta}", "seed": seed}
                 rows.append(row(base + shift + seed / 100, **given))
                 rows.append(row(100 * beta - seed, metric="reconstruction", family="label-free", **given))
-    table = locatello2020_pairs.table_main(study(rows)).frame.set_index(["method", "choice"])["value"]
+    table = since_2020.pairs(study(rows)).frame.set_index(["method", "choice"])["value"]
     assert table["beta_vae", "best"] == pytest.approx(0.21)  # the median of beta 4
     assert table["ada_gvae", "best"] == pytest.approx(0.71)
     assert table["beta_vae", "reconstruction"] == pytest.approx(0.12)  # beta 1, seed 2
@@ -40,26 +40,26 @@ def test_few_labels_are_told_apart_by_their_number():
         for n in (0, 1)
         for seed in (0, 2)
     ]
-    table = locatello2020_few_labels.table_main(study(rows)).frame.set_index("labels")["value"]
+    table = since_2020.few_labels(study(rows)).frame.set_index("labels")["value"]
     assert table.to_dict() == pytest.approx({0: 0.01, 100: 0.11})
     with pytest.raises(NotEnough, match=r"supervised = \[0, 100\]"):
-        locatello2020_few_labels.table_main(study([row(0.1)]))
+        since_2020.few_labels(study([row(0.1)]))
 
 
 def test_correlations_are_ordered_from_none_to_strong():
     names = ["blobs:correlate=x+y,sigma=0.1", "blobs", "blobs:correlate=x+y,sigma=0.4"]
-    table = traeuble2021.table_main(study([row(i / 10, data=name) for i, name in enumerate(names)])).frame
+    table = since_2020.correlated(study([row(i / 10, data=name) for i, name in enumerate(names)])).frame
     assert table["sigma"].tolist() == [float("inf"), 0.4, 0.1]
     assert table["value"].tolist() == [0.1, 0.2, 0.0]
     with pytest.raises(NotEnough, match="needs correlated data"):
-        traeuble2021.table_main(study([row(0.1)]))
+        since_2020.correlated(study([row(0.1)]))
 
 
 def test_quantised_latents():
-    table = hsu2023.table_main(study([row(0.3, method="qlae", parameters=""), row(0.2)])).frame
+    table = since_2020.quantised(study([row(0.3, method="qlae", parameters=""), row(0.2)])).frame
     assert table.set_index("method")["value"].to_dict() == {"qlae": 0.3, "beta_vae": 0.2}
     with pytest.raises(NotEnough, match="needs metrics"):
-        hsu2023.table_main(study([row(0.3, family="label-free")]))
+        since_2020.quantised(study([row(0.3, family="label-free")]))
 
 
 def test_paper_scale_sweeps_what_the_papers_do():
@@ -80,3 +80,11 @@ LATER = {
     "traeuble2021": [12, 150, 2880],
     "hsu2023": [6, 35, 130],
 }
+
+
+def test_settings_of_equal_parameters_are_told_apart_and_label_noise_is_no_score():
+    rows = [{**row(0.1 * n + seed / 100, seed=seed), "setting": f"{n} latents"} for n in (2, 8) for seed in range(3)]
+    rows += [{**one, "metric": "mig_noise_1", "family": "label noise"} for one in rows]
+    table = since_2020.quantised(study(rows)).frame
+    assert table[["score", "runs"]].to_numpy().tolist() == [["mig", 3]]
+    assert table["value"].tolist() == [pytest.approx(0.81)]

@@ -59,9 +59,10 @@ def test_no_producer_is_without_an_item():
         made = {f"{module}:{name}" for name in names if re.fullmatch(r"(table|figure|equation)_\d+|appendix_\w+", name)}
         assert made <= listed
     for item in EVERY:
-        module = item.producer.split(":")[0]
-        assert module == item.paper or module.startswith(f"{item.paper}_")
-        assert item.producer.split(":")[1] == item.name
+        module, name = item.producer.split(":")
+        if module != "since_2020":  # one table each, of several papers
+            assert module == item.paper or module.startswith(f"{item.paper}_")
+            assert name == item.name
 
 
 def test_every_printed_value_belongs_to_an_item_and_says_where_it_stands():

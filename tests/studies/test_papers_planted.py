@@ -15,7 +15,7 @@ from karenina.studies.papers.lists import of_paper, printed
 from karenina.studies.papers.outputs import PaperTable, compared, markdown
 from karenina.studies.papers.study import Study
 from karenina.studies.plan.parsing import parse
-from karenina.studies.results.table import SCHEMA, NotEnough, _runs, write_parquet
+from karenina.studies.results.table import SCHEMA, NotEnough, _made_from, write_parquet
 
 mpl.use("agg")
 
@@ -55,9 +55,10 @@ def analysed(tmp_path):
 
     def table(paper, name, *frames):
         folder = Folder(tmp_path)
-        folder.adopt(parse('data = "dsprites"\nseeds = 1\nmethods.beta_vae = {}'))
+        plan = folder.adopt(parse('data = "dsprites"\nseeds = 1\nmethods.beta_vae = {}'))
         planted = pa.Table.from_pandas(pd.concat(frames), SCHEMA, preserve_index=False)
-        write_parquet(folder.results, planted.replace_schema_metadata({b"runs": _runs([])}))  # no run is in the folder
+        made = {b"runs": _made_from(plan, [])}  # no run is in the folder
+        write_parquet(folder.results, planted.replace_schema_metadata(made))
         return pd.read_csv(make(of_paper(paper)[name], Study.open(tmp_path), tmp_path / "analysis").files[0])
 
     return table
@@ -374,3 +375,23 @@ def test_continuous_factors_are_drawn_where_they_are(monkeypatch):
         np.testing.assert_array_equal(axis.lines[0].get_xdata(), factors[:, factor])
     assert {axis.get_ylabel() for axis in axes[:2]} == {"code 1", "code 2"}
     assert axes[3].get_ylabel() == "code 0"
+
+
+def test_models_without_a_strength_are_one_violin():
+    table = locatello2019.figure_3(study_of(rows("z_min_variance", [[0.1, 0.2, 0.4]], method="vae", strength=np.nan)))
+    assert [text.get_text() for text in table.axes[1].get_xticklabels()] == [""]
+    assert len(table.axes[1].collections) > 0
+
+
+def test_dynamics_of_one_data_set_are_drawn_together(monkeypatch, tmp_path):
+    """A setting has the same name on every data set; only its seeds on one of them are embedded jointly."""
+    frames = [rows("dynamics", [[-0.1, -0.1]], data=data) for data in ("dsprites", "blobs")]
+    study, drawn = Study(pd.concat(frames, ignore_index=True), tmp_path), []
+    (tmp_path / "study.toml").touch()
+    for run in study.frame["run"]:
+        (tmp_path / "runs" / run).mkdir(parents=True)
+        (tmp_path / "runs" / run / "trace.npy").touch()
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(holtz2022, "_trace", lambda _, run: drawn.append(run) or rng.normal(size=(4, 12, 5)))
+    holtz2022.figure_4(study)
+    assert drawn == ["blobs-beta_vae-0-0", "blobs-beta_vae-0-1"]

@@ -2,9 +2,11 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from karenina.studies.execution.folder import Folder
+from karenina.studies.plan.estimate import estimate
 from karenina.studies.plan.parsing import parse
 from karenina.studies.plan.plan import Point
 from karenina.studies.plan.presets import PRESETS, SCALES, preset
@@ -209,3 +211,11 @@ def test_precision_is_part_of_a_model_and_float32_keeps_its_name():
         parse("precision = 'bf61'\n" + TEXT)
     with pytest.raises(ValueError, match="no precision 'bf61'; did you mean bf16"):
         plan.with_precision("bf61")
+
+
+def test_data_without_labels_can_be_estimated_as_it_can_be_run(tmp_path):
+    """A plan has one list of metrics for all its data sets."""
+    np.savez(tmp_path / "own.npz", images=np.random.default_rng(0).integers(0, 255, (60, 1, 8, 8)).astype(np.uint8))
+    text = f"data = '{tmp_path / 'own.npz'}'\nseeds = 1\nsteps = 2\nlatents = 2\nmethods.vae = {{}}\n"
+    found = estimate(parse(text + 'evaluation = {metrics = ["mig"], rows = 50, tasks = true}'))
+    assert found.score_seconds > 0

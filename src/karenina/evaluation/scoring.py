@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL
-from karenina.evaluation.data import Data, data_of, inputs
-from karenina.evaluation.interventions import Sampler, check_way, sampler_of
+from karenina.evaluation.data import Data, Sampler, check_way, data_of, inputs, sampler_of
 from karenina.evaluation.more import Measured, has_gap, more_rows, noise_rows
 from karenina.evaluation.more import Row as MoreRow
 from karenina.metrics import scoring
@@ -175,7 +174,7 @@ def _label_free(
 ) -> dict[str, float]:
     noise = np.random.default_rng([seed, 1]).standard_normal(mean.shape)
     sampled = mean + np.exp(0.5 * logvar) * noise
-    scores = {name: float(value) for name, value in run.evaluate(images, seed).items()}
+    scores = run.evaluate(images, seed, posterior=(mean, logvar))
     scores["informative_latents"] = float((kl > ACTIVE_KL).sum())
     for name, codes in (("mean", mean), ("sampled", sampled)):
         scores[f"total_correlation_{name}"] = float(gaussian_total_correlation(codes))

@@ -172,6 +172,8 @@ class Job:
             possible = self._steps(last.seconds) if last.seconds and self.models is None else 0
             if same and possible < 4 * last.steps:
                 self.say(f"Continuing after {last.models} models of {last.steps:,} steps.")
+                if not last.seconds and self.models is None:  # begun with a number of models
+                    last.seconds = self._speed(self.data.image_shape, last.network)
                 return last
             self.say("Beginning anew with other settings; the models there are kept aside.")
             if wishes.size is None and wishes.steps is None:

@@ -84,7 +84,7 @@ def compare(
     images, factors = found.sample(ROWS, np.random.default_rng(0))
     encoded = [run.encode(images) for run in runs]
     codes = [mean for mean, _ in encoded]
-    kl = [0.5 * (m.astype(float) ** 2 + np.exp(v.astype(float)) - v - 1).mean(axis=0) for m, v in encoded]
+    kl = [run.kl_of(mean, logvar) for run, (mean, logvar) in zip(runs, encoded)]
     similarity = mutual_similarity(codes, [values > kl_threshold for values in kl])
     rows = _rows(similarity, codes, kl, kl_threshold)
     labels = [f"{letter}: {_label(run)}" for letter, run in zip("AB", runs)]

@@ -5,7 +5,7 @@ import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -208,12 +208,10 @@ def read_study(path: Path) -> Contents:
         notes.append(f"Failed: {labels[name]}: {folder.reason(name)}")
     if len(status.failed) > 10:
         notes.append(f"... and {len(status.failed) - 10} more failures; `karenina study status` lists them.")
-    cached: dict[str, Inputs] = {}
 
+    @cache
     def read_inputs(name: str) -> Inputs:
-        if name not in cached:
-            cached[name] = Inputs.of(load_cached(name), plan.evaluation.rows, plan.evaluation.seed)
-        return cached[name]
+        return Inputs.of(load_cached(name), plan.evaluation.rows, plan.evaluation.seed)
 
     codes = partial(read_codes, folder, plan)
     file = folder.path / "pairs.parquet"
@@ -285,7 +283,7 @@ def read_runs(
         folders,
         pairs,
         codes,
-        lambda name: Inputs.of(datas[name]),
+        cache(lambda name: Inputs.of(datas[name])),
         tuple(notes),
         (*commands, f"karenina report {listed}"),
     )

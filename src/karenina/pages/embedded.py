@@ -1,4 +1,4 @@
-"""What the scripts of a page read: models, scores, curves, charts and the details of some models."""
+"""What the scripts of a page read: models, scores, learning curves, charts and the details of some models."""
 
 import math
 from typing import Any
@@ -8,10 +8,13 @@ import numpy as np
 from karenina.metrics.registry import score_name
 from karenina.pages.choice import Choice
 from karenina.pages.contents import Contents
-from karenina.pages.curves import curves
 from karenina.pages.figures import Section
 from karenina.studies.analyses.shared import WORDS
 from karenina.studies.results.table import ASIDE, TASK
+
+POINTS, FEW_POINTS = 60, 24  # of a learning curve
+MANY = 500  # models, beyond which curves have few points
+TERMS = ("loss", "reconstruction", "kl")
 
 
 def embedded(
@@ -87,7 +90,53 @@ def _per_factor(contents: Contents) -> dict[str, Any]:
     return found
 
 
-def _plain(value: Any) -> float | None:
+def _plain(value: float) -> float | None:
     """Four significant digits; None for what JSON cannot say."""
-    value = float(value)
-    return float(f"{value:.4g}") if math.isfinite(value) else None
+    if not math.isfinite(value):
+        return None
+    rounded = float(f"{value:.4g}")
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def curves(contents: Contents) -> dict[str, Any]:
+    """{"terms", "steps": [grid, ...], "grid": [which of these, per model], "values": {term: [[...] per model]}}.
+
+    Models are in the order of `contents.about`; one without a history has null.
+    """
+    import pyarrow.parquet as pq
+
+    points = POINTS if len(contents.about) <= MANY else FEW_POINTS
+    grids: dict[tuple[int, ...], int] = {}
+    which: list[int | None] = []
+    tables: list[dict[str, list[float | None]]] = []
+    for name in contents.about["run"]:
+        file = contents.paths[name] / "history.parquet"
+        try:
+            schema = pq.read_schema(file).names
+            table = pq.read_table(file, columns=["step", *(term for term in schema if _is_term(term))])
+            step = table["step"].to_numpy()
+        except Exception:  # damaged files make their parsers raise anything; a page without this curve is still a page
+            which.append(None)
+            tables.append({})
+            continue
+        kept = np.unique(np.linspace(0, len(step) - 1, min(points, len(step))).round().astype(int))
+        grid = tuple(int(value) for value in step[kept])
+        which.append(grids.setdefault(grid, len(grids)))
+        tables.append(
+            {term: [_plain(v) for v in table[term].to_numpy()[kept]] for term in table.column_names if term != "step"}
+        )
+    terms = list(dict.fromkeys([*TERMS, *(term for table in tables for term in table)]))
+    terms = [term for term in terms if any(term in table for table in tables)]
+    if len(tables) > MANY:
+        terms = [term for term in terms if term in TERMS]
+    return {
+        "terms": terms,
+        "steps": [list(grid) for grid in grids],
+        "grid": which,
+        "values": {term: [table.get(term) for table in tables] for term in terms},
+    }
+
+
+def _is_term(name: str) -> bool:
+    """The loss and its parts, not the KL of each latent."""
+    return name != "step" and not name.removeprefix("kl_").isdigit()

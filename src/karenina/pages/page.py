@@ -300,7 +300,9 @@ def _how(contents: Contents) -> list[str]:
     if len(about) > 1:
         networks = ", ".join(sorted(set(about["network"])))
         texts.append(f"Methods: {names}. Seeds: {listed}. Steps: {steps}. Networks: {networks}.")
-    bounded = " ([-1, 1] for InfoGAN)" if (about["method"] == "infogan").any() else ""
+    others = {"infogan": "[-1, 1] for InfoGAN", "qlae": "the range of the learned values for QLAE"}
+    named = [words for method, words in others.items() if (about["method"] == method).any()]
+    bounded = f" ({', '.join(named)})" if named else ""
     words = [f"A latent is active when its KL from the prior exceeds {contents.kl_threshold:g} nats."]
     words.append(f"Traversals move one latent over [-2, 2]{bounded} and keep the others where an image put them.")
     if contents.ranked_by:

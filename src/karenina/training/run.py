@@ -163,13 +163,20 @@ class Run:
         return entropy_per_latent(mean) if self.quantised else kl_per_latent(mean, logvar)
 
     @torch.inference_mode()
-    def evaluate(self, images: ArrayLike, seed: int = 0) -> dict[str, float]:
+    def evaluate(
+        self,
+        images: ArrayLike,
+        seed: int = 0,
+        *,
+        posterior: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None,
+    ) -> dict[str, float]:
         """Averages over images (n, c, h, w): reconstruction (-log p(x|z), one sample of z), kl, elbo = -(both).
 
         Weighted neither by the method's strength nor by `reconstruction_weight`, so that runs can be compared.
+        posterior: what `encode` gave for these images, where that is known already.
         """
         checked = check_images(images, self.config.image_shape)
-        mean, logvar = self.encode(checked)
+        mean, logvar = self.encode(checked) if posterior is None else posterior
         z = mean + np.exp(0.5 * logvar) * np.random.default_rng(seed).standard_normal(mean.shape, dtype=np.float32)
         distance = DECODERS[self.config.decoder][0]
         codes = torch.from_numpy(z).to(self._device)

@@ -1,4 +1,4 @@
-"""The papers' analyses of a study: one module each, with the function, its figure and its caption.
+"""The papers' analyses of a study: each a function, with its figure and its caption beside it.
 
 A function goes from the table of `karenina.results` to a tidy table with 95 % intervals: bootstrap percentiles over
 runs, unless said otherwise. A score is a metric, followed by the part where a metric measures several ("dci_lasso
@@ -16,24 +16,8 @@ import pandas as pd
 
 from karenina._figures import Figure
 from karenina._files import atomic, sweep
-from karenina.studies.analyses import (
-    agreement,
-    beats_random,
-    by_method,
-    by_strength,
-    dynamics,
-    polarised,
-    selectors,
-    tasks,
-    total_correlation,
-    transfer,
-    udr_partners,
-    udr_versions,
-    unsupervised,
-    variance_explained,
-)
+from karenina.studies.analyses import by_setting, choosing, correlations, udr_and_dynamics
 from karenina.studies.analyses.charts import Chart, draw
-from karenina.studies.analyses.shared import correlation_chart, correlations_caption, growth_caption, growth_chart
 from karenina.studies.execution.folder import Folder
 from karenina.studies.results.table import NotEnough, read_parquet, results
 
@@ -49,7 +33,7 @@ class Analysis:
     title: str
     compute: Callable[..., pd.DataFrame]
     chart: Callable[[pd.DataFrame, Sequence[str] | None], Chart]
-    caption: Callable[[pd.DataFrame, Sequence[str]], str] = correlations_caption
+    caption: Callable[[pd.DataFrame, Sequence[str]], str] = correlations.correlations_caption
     extra: str = ""
 
     def figure(self, frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
@@ -58,43 +42,74 @@ class Analysis:
 
 
 ANALYSES: dict[str, Analysis] = {
-    "agreement": Analysis("Do the metrics agree?", agreement.compute, correlation_chart, agreement.caption),
+    "agreement": Analysis(
+        "Do the metrics agree?", correlations.agreement, correlations.correlation_chart, correlations.agreement_caption
+    ),
     "agreement_kendall": Analysis(
         "Do the metrics agree? (Kendall)",
-        partial(agreement.compute, kind="kendall"),
-        correlation_chart,
-        agreement.caption,
+        partial(correlations.agreement, kind="kendall"),
+        correlations.correlation_chart,
+        correlations.agreement_caption,
     ),
-    "by_method": Analysis("Scores by method", by_method.compute, by_method.chart, by_method.caption),
-    "by_strength": Analysis("Scores against strength", by_strength.compute, by_strength.chart, by_strength.caption),
+    "by_method": Analysis(
+        "Scores by method", by_setting.by_method, by_setting.by_method_chart, by_setting.by_method_caption
+    ),
+    "by_strength": Analysis(
+        "Scores against strength", by_setting.by_strength, by_setting.by_strength_chart, by_setting.by_strength_caption
+    ),
     "variance_explained": Analysis(
-        "Method, strength or luck?", variance_explained.compute, variance_explained.chart, variance_explained.caption
+        "Method, strength or luck?",
+        by_setting.variance_explained,
+        by_setting.variance_explained_chart,
+        by_setting.variance_explained_caption,
     ),
     "total_correlation": Analysis(
-        "Dependence between latents", total_correlation.compute, total_correlation.chart, total_correlation.caption
+        "Dependence between latents",
+        by_setting.total_correlation,
+        by_setting.total_correlation_chart,
+        by_setting.total_correlation_caption,
     ),
-    "unsupervised": Analysis("Label-free scores against metrics", unsupervised.compute, correlation_chart),
+    "unsupervised": Analysis(
+        "Label-free scores against metrics", correlations.unsupervised, correlations.correlation_chart
+    ),
     "selectors": Analysis(
-        "Which label-free score chooses best?", selectors.compute, selectors.chart, selectors.caption
+        "Which label-free score chooses best?", choosing.selectors, choosing.selectors_chart, choosing.selectors_caption
     ),
-    "transfer": Analysis("Do good settings transfer to other data?", transfer.compute, correlation_chart),
+    "transfer": Analysis(
+        "Do good settings transfer to other data?", correlations.transfer, correlations.correlation_chart
+    ),
     "beats_random": Analysis(
-        "Does choosing beat chance?", beats_random.compute, beats_random.chart, beats_random.caption
+        "Does choosing beat chance?", choosing.beats_random, choosing.beats_random_chart, choosing.beats_random_caption
     ),
     "udr": Analysis(
         "UDR against metrics, by method",
-        partial(unsupervised.compute, by=("data", "method"), start=("udr",)),
-        correlation_chart,
+        partial(correlations.unsupervised, by=("data", "method"), start=("udr",)),
+        correlations.correlation_chart,
     ),
-    "udr_versions": Analysis("Versions of UDR", udr_versions.compute, udr_versions.chart, udr_versions.caption),
+    "udr_versions": Analysis(
+        "Versions of UDR",
+        udr_and_dynamics.udr_versions,
+        udr_and_dynamics.udr_versions_chart,
+        udr_and_dynamics.udr_versions_caption,
+    ),
     "udr_partners": Analysis(
-        "How many partners does UDR need?", udr_partners.compute, growth_chart, growth_caption, extra="pairs"
+        "How many partners does UDR need?",
+        udr_and_dynamics.udr_partners,
+        udr_and_dynamics.growth_chart,
+        udr_and_dynamics.growth_caption,
+        extra="pairs",
     ),
     "dynamics": Analysis(
-        "Training dynamics against metrics", dynamics.compute, growth_chart, growth_caption, extra="dynamics"
+        "Training dynamics against metrics",
+        udr_and_dynamics.dynamics,
+        udr_and_dynamics.growth_chart,
+        udr_and_dynamics.growth_caption,
+        extra="dynamics",
     ),
-    "polarised": Analysis("Latents switched off", polarised.compute, polarised.chart, polarised.caption),
-    "tasks": Analysis("What codes are good for, against scores", tasks.compute, correlation_chart),
+    "polarised": Analysis(
+        "Latents switched off", by_setting.polarised, by_setting.polarised_chart, by_setting.polarised_caption
+    ),
+    "tasks": Analysis("What codes are good for, against scores", correlations.tasks, correlations.correlation_chart),
 }
 
 

@@ -1,6 +1,8 @@
-"""What the clustering study found: rank correlations of scores with an agent's steps, overall and within each beta."""
+"""What the clustering study found: scores of each vision model on images of single sprites, and rank correlations of
+these with an agent's steps, overall and within each beta."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,9 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from karenina._files import atomic
+from karenina.numerics.gaussian import kl_per_latent
 from karenina.studies.analyses.charts import Chart, Panel, Series, draw
+from karenina.studies.clustering.plan import Plan
 
 Floats = NDArray[np.float64]
 SCORES = {
@@ -182,3 +186,59 @@ def write_analysis(folder: Path, rows: Sequence[dict[str, Any]], cap: int, *, fi
         with atomic(folder / "analysis" / "clustering.png") as part:
             draw(scatter(rows, found, cap)).savefig(part)
     return frame
+
+
+def complete(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether rows have all scores: those of an earlier release may lack some."""
+    return all({*SCORES, "agents"} <= set(row) for row in rows)
+
+
+def score_models(
+    plan: Plan,
+    mean: NDArray[np.floating[Any]],
+    logvar: NDArray[np.floating[Any]],
+    factors: NDArray[np.int64],
+    traces: NDArray[np.floating[Any]],
+    agents: Mapping[int, tuple[Sequence[int], Sequence[bool]]],
+) -> list[dict[str, Any]]:
+    """A row for each vision model with agents; arguments as `Study.seen` and `Study.done_agents` give them.
+
+    UDR_S is among models of one beta (Duan et al. 2020, A.8). The dynamics score (Holtz et al. 2022) is of a setting; a
+    model's part in it is its mean distance to the other seeds.
+    """
+    from karenina.metrics import score
+    from karenina.selection import dynamics, udr
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of half-dead latents and models without partners
+        kl = [kl_per_latent(*one) for one in zip(mean, logvar)]
+        ranking = udr(mean, kl, plan.strengths, similarity="spearman")
+        distance = np.full(len(mean), np.nan)
+        if plan.seeds > 1:
+            stable = dynamics(list(traces), plan.strengths)
+            for beta, pairs in zip(stable.groups, stable.pairwise):
+                distance[[strength == beta for strength in plan.strengths]] = pairs.sum(1) / (len(pairs) - 1)
+        found = []
+        for i in sorted(agents):
+            table = score(mean[i], factors, metrics=list(METRICS.values()), seed=0)
+            steps, censored = agents[i]
+            found.append(
+                {
+                    "model": i,
+                    "beta": plan.strengths[i],
+                    "seed": i % plan.seeds,
+                    "steps": float(np.mean(steps)),
+                    "censored": int(np.sum(censored)),
+                    "agents": list(steps),
+                    "udr_spearman": _known(ranking.scores[i]),
+                    "informative": int(ranking.informative[i]),
+                    "dynamics": _known(-distance[i]),
+                    **{name: _known(table[metric].value) for name, metric in METRICS.items()},
+                }
+            )
+    return found
+
+
+def _known(value: float) -> float | None:
+    """None for NaN, which JSON does not have."""
+    return None if np.isnan(value) else float(value)

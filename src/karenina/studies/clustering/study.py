@@ -354,12 +354,12 @@ class Study:
 
         Only of seeds whose agents are done; the rows are kept when that is all of them.
         """
-        from karenina.studies.clustering.measures import complete, rows
+        from karenina.studies.clustering.results import complete, score_models
 
         path = self.folder / "results.json"
         if path.exists() and complete(known := read_json(path)):
             return list(known)
-        found = rows(self.plan, *self.seen(), self.done_agents())
+        found = score_models(self.plan, *self.seen(), self.done_agents())
         if len(found) == len(self.plan.strengths):
             write_json(path, found)
         return found

@@ -115,10 +115,7 @@ def _train_and_score(folder: Folder, point: Point, scoring: Scoring, checkpoint_
         data, point.method, out=path, checkpoint_seconds=checkpoint_seconds, progress=progress, **point.arguments
     )
     trained = time.perf_counter()
-    arguments = asdict(scoring)
-    if not data.labelled:  # a plan has one list of metrics for all its data sets; those without labels go without them
-        arguments |= {"metrics": None, "tasks": False, "also": ()}
-    found = evaluate(run, data, **arguments)
+    found = evaluate(run, data, **scoring.arguments(data.labelled))
     save_array(path / "codes.npy", found.codes.astype("float32"))
     save_array(path / "kl.npy", found.kl)
     scored = time.perf_counter()

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from karenina._figures import Figure
-from karenina.studies.analyses import agreement
-from karenina.studies.analyses.shared import colour, correlation_map
+from karenina.studies.analyses.charts import colour
+from karenina.studies.analyses.correlations import agreement, correlation_map
 from karenina.studies.papers.drawing import panel_grid
 from karenina.studies.papers.outputs import PaperTable
 from karenina.studies.papers.study import Study
@@ -62,7 +62,7 @@ def figure_3(study: Study) -> Figure:
     frame = study.frame[study.frame["metric"].isin(METRICS)]
     if frame.empty:
         raise NotEnough('needs protocol = "carbonneau" under [evaluation] in study.toml, then `karenina study run`')
-    return correlation_map(agreement.compute(frame, "kendall", resamples=0))
+    return correlation_map(agreement(frame, "kendall", resamples=0))
 
 
 def figure_4(study: Study) -> Figure:

@@ -9,13 +9,14 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
-from karenina.studies.analyses.shared import colour, short
+from karenina.numerics.arrays import Floats
+from karenina.studies.analyses.charts import colour
+from karenina.studies.analyses.shared import short
 from karenina.studies.papers.outputs import name
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import NotEnough, Scores
 
 LATENTS, STEPS = 10, 7  # of a wall of traversals: lines and columns at most
-Floats = NDArray[np.float64]
 Groups = list[tuple[str, Floats]]  # label of each group and its values
 
 
@@ -74,7 +75,7 @@ def by_hyperparameter(scores: Scores, wanted: Sequence[str], form: str) -> Figur
         values = column(scores, score)
         for axis, method in zip(row, methods):
             here = ((scores.runs["data"] == data) & (scores.runs["method"] == method)).to_numpy()
-            groups = _strengths(scores, values, here)
+            groups = strength_groups(scores, values, here)
             distributions(axis, groups, form)
             medians = [np.median(known) if len(known := v[~np.isnan(v)]) else -np.inf for _, v in groups]
             axis.get_xticklabels()[int(np.argmax(medians))].set_fontweight("bold")
@@ -86,7 +87,8 @@ def by_hyperparameter(scores: Scores, wanted: Sequence[str], form: str) -> Figur
     return figure
 
 
-def _strengths(scores: Scores, values: Floats, here: NDArray[np.bool_]) -> Groups:
+def strength_groups(scores: Scores, values: Floats, here: NDArray[np.bool_]) -> Groups:
+    """The values of the runs `here`, in the order of their strengths; all in one group where there is none."""
     strength = scores.runs["strength"].to_numpy(float)
     found = sorted({s for s in strength[here] if not np.isnan(s)})
     if not found:

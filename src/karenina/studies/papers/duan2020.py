@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from karenina._figures import Figure
-from karenina.studies.analyses import polarised, udr_partners, udr_versions, unsupervised
-from karenina.studies.analyses.shared import colour, correlation_map
+from karenina.studies.analyses.by_setting import polarised
+from karenina.studies.analyses.charts import colour
+from karenina.studies.analyses.correlations import correlation_map, unsupervised
+from karenina.studies.analyses.udr_and_dynamics import udr_partners, udr_versions
 from karenina.studies.papers.drawing import about, by_hyperparameter, column, first_known, panel_grid, scatter, unique
 from karenina.studies.papers.lists import printed
 from karenina.studies.papers.outputs import PaperTable, name
@@ -36,7 +38,7 @@ def table_1(study: Study) -> PaperTable:
 
 
 def _correlations(frame: pd.DataFrame) -> pd.DataFrame:
-    found = unsupervised.compute(frame, ("data", "method"), ("udr",))
+    found = unsupervised(frame, ("data", "method"), ("udr",))
     found = found.sort_values("unsupervised", key=lambda column: column.map(VERSIONS.index), kind="stable")
     return found.rename(columns={"unsupervised": "version", "correlation": "value"}).drop(columns="score")
 
@@ -75,15 +77,14 @@ def _partners(study: Study) -> pd.DataFrame:
         pairs = study.extra("pairs", remedy).assign(version=study.plan.selection.udr[0])
         study.note(f"only {study.plan.selection.udr[0]}: `karenina study run` adds the other versions")
     parts = [
-        udr_partners.compute(frame, part).assign(version=version)
-        for version, part in pairs.groupby("version", sort=False)
+        udr_partners(frame, part).assign(version=version) for version, part in pairs.groupby("version", sort=False)
     ]
     return pd.concat(parts, ignore_index=True)
 
 
 def table_7(study: Study) -> PaperTable:
     frame, which = _classes(study.words_of(METRICS))
-    found = udr_versions.compute(frame).rename(columns={"correlation": "value"})
+    found = udr_versions(frame).rename(columns={"correlation": "value"})
     return PaperTable(found, ("version",), note=f"{OVER}, {which}.")
 
 
@@ -124,7 +125,7 @@ def _readings(study: Study, key: str, ways: Mapping[str, Mapping[str, Any]]) -> 
     for words, given in ways.items():
         rows = [_udr_of(study, part, Preset(**given)) for _, part in runs.groupby("data", sort=False)]
         scored = pd.concat([frame[~frame["metric"].isin(VERSIONS)], *rows], ignore_index=True)
-        found = udr_versions.compute(_classes(scored)[0])
+        found = udr_versions(_classes(scored)[0])
         parts.append(found[found["version"] != "supervised"].assign(**{key: words}))
     both = pd.concat(parts, ignore_index=True).rename(columns={"correlation": "value"})
     return PaperTable(both, (key,), ("version",), note=f"{OVER}, {_classes(frame)[1]}.")
@@ -165,7 +166,7 @@ def figure_7(study: Study) -> Figure:
 
 def figure_6(study: Study) -> Figure:
     frame = _classes(study.words_of(METRICS))[0]
-    return correlation_map(unsupervised.compute(frame, ("data", "method"), ("udr",), resamples=0))
+    return correlation_map(unsupervised(frame, ("data", "method"), ("udr",), resamples=0))
 
 
 def figure_11(study: Study) -> Figure:
@@ -219,7 +220,7 @@ def clustering_rows(study: Study) -> list[dict[str, float]]:
 
 def appendix_a10(study: Study) -> PaperTable:
     every = study.frame[study.frame["method"] != "dip_vae_i"].assign(method="all but dip_vae_i", data="all")
-    parts = [polarised.compute(part) for part in (study.frame, every) if len(part)]
+    parts = [polarised(part) for part in (study.frame, every) if len(part)]
     found = pd.concat(parts, ignore_index=True).rename(columns={"off": "value"})
     note = "Latents that are not active; the paper's ten latents are active above 0.01 nats (Eq. 3)."
     from karenina._active import ACTIVE_KL

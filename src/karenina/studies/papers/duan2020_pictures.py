@@ -16,6 +16,7 @@ from karenina.studies.papers.drawing import (
     panel_grid,
     scatter,
     show,
+    strength_groups,
     unique,
     wall,
     walls,
@@ -147,12 +148,11 @@ def figure_12(study: Study) -> Figure:
     for top, bottom, data in zip(axes[0], axes[1], datas):
         here = (found.runs["data"] == data).to_numpy()
         strength = found.runs["strength"].to_numpy(float)
-        values = sorted({s for s in strength[here] if not np.isnan(s)})
-        distributions(top, [(f"{s:g}", found.udr[here & (strength == s)]) for s in values], "box")
+        distributions(top, strength_groups(found.scores, found.udr, here), "box")
         top.set_title(name(data), fontsize=8)
         top.set_xlabel("strength", fontsize=7)
-        least = here & (strength == values[0]) if values else here
-        run = study.run(str(found.runs["run"][least].iloc[0]))
+        weakest = np.flatnonzero(here)[np.argsort(strength[here], kind="stable")[0]]
+        run = study.run(str(found.runs["run"].iloc[weakest]))
         _reconstructions(bottom, study, run, str(data))
     axes[0, 0].set_ylabel(found.by, fontsize=7)
     return figure

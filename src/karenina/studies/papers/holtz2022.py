@@ -7,13 +7,15 @@ from numpy.typing import NDArray
 
 from karenina._figures import Figure
 from karenina.evaluation.more import NOISE
-from karenina.studies.analyses import dynamics, tasks
-from karenina.studies.analyses.shared import colour
+from karenina.studies.analyses.charts import colour
+from karenina.studies.analyses.correlations import tasks
+from karenina.studies.analyses.udr_and_dynamics import dynamics
+from karenina.studies.execution.folder import Folder
 from karenina.studies.papers.drawing import about, column, first_known, panel_grid, plain_ticks, show, unique
 from karenina.studies.papers.duan2020 import CLUSTERING, FAIRNESS, VERSIONS, clustering_rows
 from karenina.studies.papers.outputs import PaperTable, name
 from karenina.studies.papers.study import BETAVAE, FACTORVAE, MIG, Study
-from karenina.studies.results.table import NotEnough, wide_table
+from karenina.studies.results.table import NotEnough, read_array, wide_table
 
 METRICS = {**BETAVAE, **FACTORVAE, **MIG}
 REGIMES = (1, 2, 3)
@@ -22,7 +24,7 @@ SEEDS = 4  # in a picture
 
 
 def table_1(study: Study) -> PaperTable:
-    found = dynamics.compute(study.words_of(METRICS), study.extra("dynamics", TRACES))
+    found = dynamics(study.words_of(METRICS), study.extra("dynamics", TRACES))
     found = found.rename(columns={"correlation": "value"})
     note = "± over draws of the seeds; with all seeds there is one draw, and the CSV has the interval over settings."
     return PaperTable(found, ("data", "score"), ("seeds",), note=note)
@@ -82,7 +84,7 @@ def table_4(study: Study) -> PaperTable:
     frame = study.words_of(METRICS) if len(study.frame) else study.frame  # a clustering study has agents alone
     parts = []
     if (frame["metric"] == "fairness_mean").any():
-        found = tasks.compute(frame)
+        found = tasks(frame)
         wanted = found["score"].isin(["dynamics", *VERSIONS, *METRICS]) & (found["task"] == "fairness_mean")
         parts.append(found[wanted].assign(task="unfairness"))
     if rows := clustering_rows(study):
@@ -167,6 +169,7 @@ def figure_4(study: Study) -> Figure:
     runs, _ = _traced(study)
     mmd = mean_mmd(study.frame)
     mmd = mmd[mmd["data"] == mmd["data"].iloc[0]]
+    runs = runs[runs["data"] == mmd["data"].iloc[0]]
     least = runs["strength"].min()
     sizes = [n for n in sorted(unique(runs["latents"])) if len(_members(runs, least, n)) > 1][:4]
     figure = Figure(figsize=(3.2 + 2.5 * len(sizes), 5), layout="constrained")
@@ -230,8 +233,7 @@ def _members(runs: pd.DataFrame, strength: float, latents: int) -> list[str]:
 
 
 def _trace(study: Study, run: str) -> NDArray[np.float32]:
-    trace: NDArray[np.float32] = np.load(study.folder() / "runs" / run / "trace.npy")
-    return trace
+    return read_array(Folder(study.folder()), study.plan, run, "trace.npy")
 
 
 def _points(axis: Axes, points: NDArray[np.floating], values: NDArray[np.float64]) -> None:

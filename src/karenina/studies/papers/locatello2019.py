@@ -5,18 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from karenina._figures import Figure
-from karenina.studies.analyses import (
-    agreement,
-    beats_random,
-    by_strength,
-    total_correlation,
-    transfer,
-    unsupervised,
-    variance_explained,
-)
-from karenina.studies.analyses.shared import colour, correlation_map, strength_ticks
+from karenina.studies.analyses.by_setting import by_strength, total_correlation, variance_explained
+from karenina.studies.analyses.charts import colour
+from karenina.studies.analyses.choosing import beats_random
+from karenina.studies.analyses.correlations import agreement, correlation_map, transfer, unsupervised
 from karenina.studies.papers.drawing import (
     by_hyperparameter,
     column,
@@ -25,6 +20,7 @@ from karenina.studies.papers.drawing import (
     legend,
     panel_grid,
     scatter,
+    strength_groups,
     unique,
 )
 from karenina.studies.papers.outputs import PaperTable, name
@@ -39,7 +35,7 @@ UNSUPERVISED = ("reconstruction", "elbo", "kl", "total_correlation_sampled")
 
 
 def table_1(study: Study) -> PaperTable:
-    found = beats_random.compute(study.words_of(METRICS)).rename(columns={"probability": "value"})
+    found = beats_random(study.words_of(METRICS)).rename(columns={"probability": "value"})
     note = f"Share of {int(found['draws'].max()):,} draws in which the chosen setting does at least as well."
     if found["data"].nunique() < 2:
         study.note("without other data sets: a second one under `data` in study.toml, then `karenina study run`")
@@ -50,7 +46,7 @@ table_6 = table_1  # the appendix prints it again
 
 
 def table_5(study: Study) -> PaperTable:
-    found = variance_explained.compute(study.words_of(METRICS)).rename(columns={"explained": "value"})
+    found = variance_explained(study.words_of(METRICS)).rename(columns={"explained": "value"})
     found = found.sort_values("predictor", kind="stable")
     if study.frame["method"].nunique() < 2:
         found = found[found["predictor"] != "method"]
@@ -111,7 +107,7 @@ def figure_10(study: Study) -> Figure:
 
 
 def _dependence(study: Study, measure: str, annealed: bool = True) -> pd.DataFrame:
-    found = total_correlation.compute(study.frame)
+    found = total_correlation(study.frame)
     found = found[(found["score"] == measure) & (annealed | (found["method"] != "annealed_vae"))]
     if found.empty:
         raise NotEnough(f"needs {measure} of a method other than annealed_vae")
@@ -134,7 +130,7 @@ def _against_strength(found: pd.DataFrame, panels: Sequence[tuple[str, str]], la
             shade = colour(methods.index(method))
             axis.plot(x, line["median"], marker=".", color=shade, label=name(method))
             axis.fill_between(x, line["low"], line["high"], color=shade, alpha=0.15, linewidth=0)
-        strength_ticks(axis, part)
+        _strength_ticks(axis, part)
         axis.set_title(f"{name(data)}, {kind} codes", fontsize=8)
         axis.tick_params(labelsize=6)
     axes[0, 0].set_ylabel(f"{label} (median)", fontsize=7)
@@ -142,14 +138,24 @@ def _against_strength(found: pd.DataFrame, panels: Sequence[tuple[str, str]], la
     return figure
 
 
+def _strength_ticks(ax: Axes, part: pd.DataFrame) -> None:
+    """Ticks for strengths that are drawn by rank: their values where all methods share them."""
+    grids = {tuple(sorted(line["strength"].dropna().unique())) for _, line in part.groupby(["data", "method"])} - {()}
+    shared = grids.pop() if len(grids) == 1 else ()
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if shared:
+        ax.set_xticks(range(len(shared)), [f"{value:g}" for value in shared])
+    ax.set_xlabel("strength" if shared else "strength, from least to greatest", fontsize=7)
+
+
 def figure_2(study: Study) -> Figure:
     frame = study.words_of(METRICS)
     data = _one_of(frame["data"], "noisy_dsprites")
-    return correlation_map(agreement.compute(frame[frame["data"] == data], resamples=0))
+    return correlation_map(agreement(frame[frame["data"] == data], resamples=0))
 
 
 def figure_12(study: Study) -> Figure:
-    return correlation_map(agreement.compute(study.words_of(METRICS), resamples=0))
+    return correlation_map(agreement(study.words_of(METRICS), resamples=0))
 
 
 def figure_11(study: Study) -> Figure:
@@ -187,9 +193,7 @@ def figure_3(study: Study) -> Figure:
     distributions(axes[0, 0], parts, "violin")
     axes[0, 0].tick_params(axis="x", rotation=20)
     own = here & (scores.runs["method"] == method).to_numpy()
-    strength = scores.runs["strength"].to_numpy(float)
-    levels = sorted(set(strength[own]))
-    distributions(axes[0, 1], [(f"{s:g}", values[own & (strength == s)]) for s in levels], "violin")
+    distributions(axes[0, 1], strength_groups(scores, values, own), "violin")
     axes[0, 1].set_xlabel("strength", fontsize=7)
     for axis, title in zip(axes[0], (name(data), f"{name(method)} on {name(data)}")):
         axis.set_title(title, fontsize=8)
@@ -233,7 +237,7 @@ def figure_4(study: Study) -> Figure:
     left, centre, right = figure.subplots(1, 3)
     data = _one_of(frame["data"], "cars3d")
     score = "FactorVAE score" if "FactorVAE score" in set(frame["metric"]) else next(iter(METRICS))
-    medians = by_strength.compute(frame[frame["data"] == data])
+    medians = by_strength(frame[frame["data"] == data])
     for i, (method, line) in enumerate(medians[medians["score"] == score].groupby("method", sort=False)):
         line = line.sort_values("strength")
         left.plot(np.arange(len(line)), line["median"], marker=".", color=colour(i), label=name(method))
@@ -246,7 +250,7 @@ def figure_4(study: Study) -> Figure:
     _heat(centre, free, "unsupervised", "score")
     centre.set_title(f"unsupervised scores, {name(_one_of(frame['data'], 'shapes3d'))}", fontsize=8)
     try:
-        moved = transfer.compute(frame)
+        moved = transfer(frame)
         shown = _one_of(moved["score"], "DCI Disentanglement")
         both = moved[moved["score"] == shown]
         _heat(right, pd.concat([both, both.rename(columns={"a": "b", "b": "a"})]), "a", "b")
@@ -276,7 +280,7 @@ def _heat(axis: Axes, frame: pd.DataFrame, rows: str, columns: str) -> None:
 def figure_15(study: Study) -> Figure:
     """Median against strength: a row per data set, a column per metric."""
     frame = study.words_of(METRICS)
-    found = by_strength.compute(frame)
+    found = by_strength(frame)
     names = [score for score in METRICS if score in set(found["score"])]
     datas, methods = unique(found["data"]), unique(found["method"])
     figure, axes = panel_grid(len(datas), len(names))
@@ -302,7 +306,7 @@ def figure_16(study: Study) -> Figure:
 
 
 def _unsupervised(frame: pd.DataFrame) -> pd.DataFrame:
-    found = unsupervised.compute(frame, resamples=0)
+    found = unsupervised(frame, resamples=0)
     kept = found[found["unsupervised"].isin(UNSUPERVISED)]
     return kept if len(kept) else found
 
@@ -334,7 +338,7 @@ def figure_18(study: Study) -> Figure:
 
 def _transfer(study: Study) -> pd.DataFrame:
     try:
-        return transfer.compute(study.words_of(METRICS))
+        return transfer(study.words_of(METRICS))
     except NotEnough as error:
         raise NotEnough(f"{error}: add one under `data` in study.toml, then `karenina study run`") from None
 

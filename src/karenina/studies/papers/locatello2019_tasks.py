@@ -7,8 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
-from karenina.studies.analyses import tasks
-from karenina.studies.analyses.shared import colour, correlation_map
+from karenina.studies.analyses.charts import colour
+from karenina.studies.analyses.correlations import correlation_map, tasks
 from karenina.studies.papers.drawing import column, legend, panel_grid, plain_ticks, scatter, show, unique
 from karenina.studies.papers.locatello2019 import METRICS
 from karenina.studies.papers.outputs import name
@@ -35,7 +35,7 @@ def _correlations(study: Study) -> pd.DataFrame:
     """Rank correlations of downstream accuracy and efficiency with the paper's metrics."""
     frame = study.words_of(METRICS)
     _need(study)
-    found = tasks.compute(frame, resamples=0)
+    found = tasks(frame, resamples=0)
     return found[found["task"].str.startswith("downstream") & found["score"].isin(METRICS)]
 
 

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,8 @@ def _scoring_seconds(plan: Plan, point: Point, run: Any) -> tuple[float, float]:
         start = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = evaluate(run, load_cached(point.data), **asdict(plan.evaluation))
+            data = load_cached(point.data)
+            found = evaluate(run, data, **plan.evaluation.arguments(data.labelled))
         _SCORED[key] = time.perf_counter() - start, found.intervention_seconds
     return _SCORED[key]
 

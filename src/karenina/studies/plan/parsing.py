@@ -280,7 +280,7 @@ def _check_names(source: Source, plan: Plan) -> None:
     """Names that only the rest of the package knows."""
     from karenina import data
     from karenina.data.naming import split_name
-    from karenina.evaluation.interventions import WAYS
+    from karenina.evaluation.data import WAYS
     from karenina.evaluation.more import MORE, has_gap
     from karenina.metrics.registry import PROTOCOLS
     from karenina.metrics.scoring import of_part

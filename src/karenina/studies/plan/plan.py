@@ -123,6 +123,11 @@ class Scoring:
                 del values[name]
         return _digest({**values, "numbers": NUMBERS})[:8]
 
+    def arguments(self, labelled: bool) -> dict[str, Any]:
+        """Keyword arguments of `karenina.evaluate`. A plan has one list of metrics for all its data sets; those without
+        labels go without them."""
+        return asdict(self) | ({} if labelled else {"metrics": None, "tasks": False, "also": ()})
+
 
 @dataclass(frozen=True)
 class Selection:

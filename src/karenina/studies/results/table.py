@@ -1,10 +1,11 @@
 """All scores of a study in one table: tidy, as it is stored, and wide, as the analyses use it."""
 
+import hashlib
 import json
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,7 @@ def results(path: str | os.PathLike[str]) -> "pd.DataFrame":
                 stacklevel=2,
             )
             return table.to_pandas()
-        if (table.schema.metadata or {}).get(b"runs") == _runs(status.done):
+        if (table.schema.metadata or {}).get(b"runs") == _made_from(status.plan, status.done):
             return table.to_pandas()
     return collect(folder, status.plan).to_pandas()
 
@@ -122,7 +123,7 @@ def collect(folder: Folder, plan: Plan, timings: dict[str, list[Any]] | None = N
         warnings.warn(
             f"the runs on {data} saw different images: was an official file added or changed meanwhile?", stacklevel=2
         )
-    return _tidy(runs, scores).replace_schema_metadata({b"runs": _runs([run[0] for run in runs])})
+    return _tidy(runs, scores).replace_schema_metadata({b"runs": _made_from(plan, [run[0] for run in runs])})
 
 
 def _tidy(runs: Sequence[tuple[Any, ...]], scores: Sequence[Sequence[Any]]) -> pa.Table:
@@ -178,10 +179,9 @@ def _turn(rows: Sequence[Any], width: int) -> list[Any]:
     return list(zip(*rows)) if rows else [[] for _ in range(width)]
 
 
-def _runs(names: Any) -> bytes:
-    import hashlib
-
-    return hashlib.sha256("".join(sorted(names)).encode()).hexdigest().encode()
+def _made_from(plan: Plan, names: Iterable[str]) -> bytes:
+    """A digest of what a table of results was made from: these runs, scored as the plan says."""
+    return hashlib.sha256(" ".join([plan.evaluation.hash, *sorted(names)]).encode()).hexdigest().encode()
 
 
 def _describe(point: Point) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Which label-free score chooses best? The chosen model beside the best one and a random one."""
+"""How good a choice is: of a model by a label-free score, and of a setting by a metric."""
 
 from collections.abc import Sequence
 
@@ -6,18 +6,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from karenina.numerics.resampling import RESAMPLES, interval
+from karenina.numerics.arrays import Floats
+from karenina.numerics.resampling import RESAMPLES, interval, share_bounds
 from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of, plain_number
 from karenina.studies.analyses.shared import preferred, short
 from karenina.studies.results.table import need, wide_table
-
-Floats = NDArray[np.float64]
 
 # Scores that are better when small. All others that need no labels are better when large.
 _SMALL = ("reconstruction", "kl", "total_correlation", "wasserstein_correlation", "mutual_information")
 
 
-def compute(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> pd.DataFrame:
+def selectors(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> pd.DataFrame:
     """How good a model each label-free score chooses, judged by each supervised score.
 
     Choosing among all models of a data set ("all"), and among the seeds of one setting ("seeds"; mean over settings),
@@ -99,7 +98,7 @@ def _gain(chosen: Floats, random: Floats, oracle: Floats) -> Floats:
     return gain
 
 
-def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
+def selectors_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     """Gain of each selector, a panel per data set: among all models, and among seeds."""
     score = preferred(frame, scores or ("mig",))
     part = frame[frame["score"] == score]
@@ -118,7 +117,7 @@ def chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
     return Chart("bars", tuple(panels), "gain", note)
 
 
-def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
+def selectors_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
     score = preferred(frame, prefer)
     texts = []
     for among, words in (("all", "among all models of a data set"), ("seeds", "among the seeds of a setting")):
@@ -131,3 +130,66 @@ def caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
             f"({plain_number(mean.iloc[0])})"
         )
     return f"Judged by {score}, " + "; ".join(texts) + ". A gain of 0 is a random choice, 1 the best model."
+
+
+def beats_random(frame: pd.DataFrame, draws: int = 10_000, seed: int = 0) -> pd.DataFrame:
+    """How often choosing a setting by a metric on one seed beats a random model on another seed, or equals it.
+
+    A seed, a metric and a data set are drawn, and the best setting taken. It is compared with a random setting: by the
+    same or another metric, on the same or another data set, for another seed. Locatello et al. (2019), section 5.4,
+    Tables 1 and 6. The interval is that of the drawing (Wilson's).
+    -> metric, data, probability, low, high, draws
+    """
+    table = wide_table(frame)
+    labelled = table.labelled()
+    index = [pd.factorize(table.runs[name]) for name in ("data", "setting", "seed")]
+    (data, datas), (setting, settings), (seeds, numbers) = index
+    need(len(settings) > 1 and len(numbers) > 1, "two settings and two seeds")
+    by_seed = np.full((len(datas), len(settings), len(numbers), len(labelled)), np.nan)
+    by_seed[data, setting, seeds] = table.values[:, labelled]
+    rng = np.random.default_rng(seed)
+
+    def other(than: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+        return (than + rng.integers(1, size, len(than))) % size
+
+    lines = []
+    for same_metric in (True, False):
+        for same_data in (True, False):
+            if (not same_metric and len(labelled) < 2) or (not same_data and len(datas) < 2):
+                continue
+            d, m, s = (rng.integers(size, size=draws) for size in (len(datas), len(labelled), len(numbers)))
+            candidates = by_seed[d, :, s, m]
+            best = np.argmax(np.where(np.isnan(candidates), -np.inf, candidates), axis=1)
+            d2 = d if same_data else other(d, len(datas))
+            m2 = m if same_metric else other(m, len(labelled))
+            s2 = other(s, len(numbers))
+            chosen = by_seed[d2, best, s2, m2]
+            random = by_seed[d2, rng.integers(len(settings), size=draws), s2, m2]
+            valid = ~(np.isnan(chosen) | np.isnan(random) | np.isnan(candidates).all(axis=1))
+            wins, trials = int((chosen >= random)[valid].sum()), int(valid.sum())
+            words = ["same" if same else "other" for same in (same_metric, same_data)]
+            share = wins / trials if trials else np.nan
+            lines.append((*words, share, *share_bounds(wins, trials), trials))
+    return pd.DataFrame(lines, columns=["metric", "data", "probability", "low", "high", "draws"])
+
+
+def beats_random_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
+    """How often a choice beats a random model."""
+    names = tuple(f"{m} metric, {d} data" for m, d in zip(frame["metric"], frame["data"]))
+    bars = Series("", range(len(frame)), frame["probability"].tolist(), frame["low"].tolist(), frame["high"].tolist())
+    panel = Panel("", (bars,), "", "better than random, or equal", names, (0.0, 1.0), 0.5)
+    return Chart("bars", (panel,), "share of draws", "Grey line: chance. Whiskers: 95 % interval.")
+
+
+def beats_random_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
+    texts = [
+        f"by {'the same metric' if row.metric == 'same' else 'another metric'} on "
+        f"{'the same' if row.data == 'same' else 'other'} data {100 * row.probability:.0f} % "
+        f"[{100 * row.low:.0f}, {100 * row.high:.0f}]"
+        for row in frame.itertuples()
+    ]
+    return (
+        "A setting chosen by a metric on one seed does at least as well on another seed as a random one, judged "
+        + "; ".join(texts)
+        + ". Chance is 50 % or a little more, because of ties."
+    )
