@@ -11,15 +11,15 @@ import pytest
 import karenina
 from karenina.fitting.folder import PAGE
 
-OPTIONS = {"models": 12, "steps": 150, "latents": 3, "methods": "beta_vae"}
+OPTIONS = {"models": 12, "steps": 60, "latents": 3, "methods": "beta_vae"}
 # Where a phase can be met: a function, and the call of it that is stopped.
 PHASES = {
     "looking": ("karenina.fitting.job.look_at", 1),
-    "first round": ("karenina.fitting.job.Job._watch", 40),
+    "first round": ("karenina.fitting.job.Job._watch", 20),
     "ranking": ("karenina.fitting.job.compare", 1),
     "copying the choice": ("karenina.fitting.folder.shutil.copy2", 2),
     "first page": ("karenina.fitting.page.animation", 1),
-    "second round": ("karenina.fitting.job.Job._watch", 240),
+    "second round": ("karenina.fitting.job.Job._watch", 90),
     "last page": ("karenina.fitting.page._reconstructions", 2),
 }
 AFTER_AN_ANSWER = ("first page", "second round", "last page")

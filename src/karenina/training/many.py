@@ -27,7 +27,7 @@ from karenina.training.config import SETTINGS, Config, integer, make_config, num
 from karenina.training.loop import Progress, TrainingDiverged, check_precision
 from karenina.training.methods import Method, find, find_for
 from karenina.training.population import Options, Population, PopulationProgress, identity
-from karenina.training.run import Run, make_network, trained_shapes
+from karenina.training.run import Run, make_network
 from karenina.training.single import (
     alone,
     as_begun,
@@ -38,6 +38,7 @@ from karenina.training.single import (
     pick_device,
     train,
     train_config,
+    trained_shapes,
 )
 from karenina.training.stacked_learner import Member, grouped
 

@@ -5,7 +5,7 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -234,13 +234,6 @@ def shapes(make: Callable[[], torch.nn.Module]) -> dict[str, tuple[int, ...]]:
             return {name: tuple(tensor.shape) for name, tensor in make().state_dict().items()}
     except (RuntimeError, TypeError, OverflowError, MemoryError):
         return {}
-
-
-def trained_shapes(config: Config, method: Method) -> list[list[tuple[int, ...]]]:
-    """The shapes of all tensors of the network, and of each module that is trained beside it."""
-    makes: list[Callable[[], torch.nn.Module]] = [lambda: make_network(config, method)]
-    makes += [partial(beside.build, config.latents, config.parameters) for beside in method.beside]
-    return [list(shapes(make).values()) for make in makes]
 
 
 def open(

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,11 @@ from karenina.training.methods import Method, find_for
 from karenina.training.run import (
     Run,
     check_images,
+    make_network,
     open_as,
     pick_device,
     read_about,
-    trained_shapes,
+    shapes,
     write_about,
     write_run,
 )
@@ -343,6 +345,13 @@ def check_memory(config: Config, method: Method) -> None:
             f"a batch of {config.batch} and a model of {config.latents} latents and {weights:,.0f} weights "
             f"need {needed / 1e9:,.0f} GB at least, this machine has {here / 1e9:.0f}"
         )
+
+
+def trained_shapes(config: Config, method: Method) -> list[list[tuple[int, ...]]]:
+    """The shapes of all tensors of the network, and of each module that is trained beside it."""
+    makes: list[Callable[[], torch.nn.Module]] = [lambda: make_network(config, method)]
+    makes += [partial(beside.build, config.latents, config.parameters) for beside in method.beside]
+    return [list(shapes(make).values()) for make in makes]
 
 
 @contextmanager
