@@ -24,7 +24,7 @@ def review():
         for name, metric in METRICS.items()
         if not (metric.on_request or metric.family == "label-free" or name in slow)
     ]
-    return run(names, protocols=["ours", "quantile", "carbonneau"], experiments=experiments, seeds=1, rows=3000)
+    return run(names, protocols=["ours", "quantile", "carbonneau"], experiments=experiments, seeds=1, rows=5000)
 
 
 @pytest.fixture(scope="module")
