@@ -202,7 +202,7 @@ def different_choices(frame: pd.DataFrame) -> float:
     """Share of pairs of metrics that have no best model in common; several can be equally good.
 
     As in the paper, a metric chooses among one model of each setting, here those of a seed: the mean over seeds, and
-    then over data sets. (The best of all seeds would hang on single models, and its jackknife would not be valid.)
+    then over data sets. (The best of all seeds would depend on single models, and its jackknife would not be valid.)
     """
     table = wide_table(frame)
     found: dict[str, list[float]] = {}

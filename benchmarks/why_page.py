@@ -21,7 +21,7 @@ Lines = list[dict[str, Any]]
 
 KEPT = DOCS / "results" / "why.json"
 PAGE = KEPT.with_suffix(".md")
-INTRO = """# What verdicts hang on
+INTRO = """# What the verdicts depend on
 
 [Ten claims](claims.md) has the verdicts. Here studies are compared again with one thing changed at a time.
 """
