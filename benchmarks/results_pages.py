@@ -49,8 +49,8 @@ what claim 9 counts was changed afterwards, since its interval was not valid, an
 
 Tables and figures by their own names: [Locatello et al. (2019)](locatello2019.md), [Duan et al. (2020)](duan2020.md),
 [Holtz et al. (2022)](holtz2022.md), [Carbonneau et al. (2022)](carbonneau2022.md), [Eastwood & Williams
-(2018)](eastwood2018.md). Which score to choose a model by: [selectors](selectors.md). What the verdicts depend on: [what was
-varied](why.md). Also: [the clustering task](clustering.md), [methods since 2020](beyond.md), [the audit of
+(2018)](eastwood2018.md). Which score to choose a model by: [selectors](selectors.md). What the verdicts depend on:
+[what was varied](why.md). Also: [the clustering task](clustering.md), [methods since 2020](beyond.md), [the audit of
 metrics](../audit.md).
 
 Made by `python benchmarks/publish.py pages` from the tables that `karenina.baselines()` gives.

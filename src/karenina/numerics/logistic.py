@@ -211,8 +211,8 @@ def cross_validated(codes: Floats, target: Ints, classes: int) -> CrossValidated
 
     The steps of LogisticRegressionCV(Cs=10, cv=KFold(5)): L-BFGS from zero, at most 100 steps per penalty, each started
     from the solution before it, folds that are consecutive blocks of rows. On codes of unlike scale it stops before the
-    optimum, so accuracies are those of this procedure. On few rows the penalty chosen depends on the last digit of sums:
-    there scikit-learn itself does the work.
+    optimum, so accuracies are those of this procedure. On few rows the last digit of sums decides on the penalty: there
+    scikit-learn itself does the work.
     """
     if FOLDS <= len(codes) <= FEW:
         return _by_scikit_learn(codes, target)
