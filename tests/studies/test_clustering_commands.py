@@ -194,7 +194,7 @@ def test_bad_input_is_one_line(finished, tmp_path):
     assert "is no plan of a clustering study" in wrong("status", odd)
     begun = tmp_path / "begun"
     adopt(begun, TINY)
-    assert "no agents that are done" in wrong("analyse", begun)
+    assert "no finished agents" in wrong("analyse", begun)
     assert "the agents of 0 of 4 models are done" in report(begun).read_text()
     with pytest.raises(ValueError, match="workers must be 1 or more"):
         run(TINY, begun, workers=0)

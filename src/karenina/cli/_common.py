@@ -18,7 +18,7 @@ DataDir = Annotated[
     typer.Option(
         "--data-dir",
         metavar="DIR",
-        help="Folder with the official files, and of your own.",
+        help="Folder with the official files and your own data.",
         envvar="KARENINA_DATA",
         show_default=False,
     ),
@@ -30,19 +30,21 @@ DATA_HELP = (
 DataName = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, autocompletion=completing("data"))]
 OwnData = Annotated[
     str | None,
-    typer.Option("--data", metavar="DATA", help="What the runs were trained on, if it is your own: photos:size=64."),
+    typer.Option(
+        "--data", metavar="DATA", help="Data that the runs were trained on, if it is your own: photos:size=64."
+    ),
 ]
 Size = Annotated[
     str | None, typer.Option("--size", metavar="PIXELS", help="Resize images to 64 or 64x48 (height x width).")
 ]
-Grey = Annotated[bool, typer.Option("--grey", help="One channel in place of three.")]
+Grey = Annotated[bool, typer.Option("--grey", help="Convert images to one channel.")]
 FactorsCsv = Annotated[
     Path | None,
-    typer.Option("--factors-csv", metavar="FILE", help="Labels: file names, then one factor in each column."),
+    typer.Option("--factors-csv", metavar="FILE", help="CSV of labels: file names first, then one column per factor."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 Precision = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Of matrix products: float32 (default), tf32 or bf16.")
+    str | None, typer.Option(metavar="NAME", help="Precision of matrix products: float32 (default), tf32 or bf16.")
 ]
 Device = Annotated[
     str | None,

@@ -16,7 +16,7 @@ def audit(
         list[str] | None,
         typer.Argument(
             metavar="METRIC",
-            help="Names of metrics, or all; if none is given, those of `score` without trees: {metrics}.",
+            help="Metrics, or all. Default: those of `score` that grow no trees. Names: {metrics}.",
             autocompletion=completing("metrics"),
         ),
     ] = None,
@@ -28,20 +28,21 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="ours, quantile (ours with bins of equal population), locatello, carbonneau; repeatable.",
+            help="ours, quantile (ours with bins of equal population), locatello, carbonneau. Can be repeated.",
         ),
     ] = None,
     experiment: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this experiment; repeatable.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this experiment. Can be repeated.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How often everything is drawn anew.")] = 10,
+    seeds: Annotated[int, typer.Option(help="Number of random repetitions.")] = 10,
     rows: Annotated[int, typer.Option(help="Rows of codes and factors.")] = 20_000,
     full: Annotated[bool, typer.Option("--full", help="Also dci_forest and dci_boosted, on 5,000 rows.")] = False,
     workers: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Processes; default: one for each core.", show_default=False)
     ] = None,
     hyperparameters: Annotated[
-        bool, typer.Option("--hyperparameters", help="Only halve and double every number that metrics are given.")
+        bool,
+        typer.Option("--hyperparameters", help="Only halve and double each hyperparameter and compare the scores."),
     ] = False,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for scores, tables and curves; a stopped audit resumes there.")

@@ -133,7 +133,7 @@ def analyse(folder: Path, paper: str | None, *, figures: bool, as_json: bool) ->
     plan = read_plan(folder)
     rows = Study(plan, folder).measures()
     if not rows:
-        raise ValueError(f"{folder} has no agents that are done: `karenina study run {folder}` goes on")
+        raise ValueError(f"{folder} has no finished agents: `karenina study run {folder}` resumes it")
     if as_json:
         table = write_analysis(folder, rows, plan.cap, figures=figures)
         items = {f"{one.item.paper} {one.item.name}": one.files for one in write_papers(folder, paper, figures=figures)}

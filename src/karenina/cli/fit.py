@@ -24,24 +24,29 @@ from karenina.cli._common import (
 
 def fit(
     images: Annotated[
-        str, typer.Argument(help="A folder of images, an .npz or an .h5, photos:crop=178; labels are not looked at.")
+        str,
+        typer.Argument(
+            help="A folder of images, an .npz or an .h5, with options: photos:crop=178. Labels are ignored."
+        ),
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the fit; the same command again continues it.")],
     budget: Annotated[
         str | None,
         typer.Option("--time", metavar="TIME", help="Budget: 45s, 30m, 2h; default 30m.", show_default=False),
     ] = None,
-    models: Annotated[int | None, typer.Option(metavar="N", help="In place of a time: how many models.")] = None,
-    methods: Annotated[str | None, typer.Option(help="beta_vae,beta_tcvae,factor_vae,dip_vae_i,dip_vae_ii.")] = None,
+    models: Annotated[
+        int | None, typer.Option(metavar="N", help="How many models to train, instead of a time.")
+    ] = None,
+    methods: Annotated[str | None, typer.Option(help="Of beta_vae,beta_tcvae,factor_vae,dip_vae_i,dip_vae_ii.")] = None,
     latents: Annotated[int, typer.Option(help="Latents of each model.")] = 10,
     size: Size = None,
     grey: Grey = False,
     factors_csv: FactorsCsv = None,
-    steps: Annotated[int | None, typer.Option(help="Updates of each model; default by time.")] = None,
-    network: Annotated[str, typer.Option(help="As for train.")] = "auto",
+    steps: Annotated[int | None, typer.Option(help="Training steps per model; default: what the time allows.")] = None,
+    network: Annotated[str, typer.Option(help="As in `train --set network=`.")] = "auto",
     search: Annotated[str, typer.Option(help="grid (successive halving) or optuna (Bayesian).")] = "grid",
     track: Annotated[
-        str | None, typer.Option(help="tensorboard:DIR, mlflow:URI or wandb:PROJECT.", show_default=False)
+        str | None, typer.Option(help="Log to tensorboard:DIR, mlflow:URI or wandb:PROJECT.", show_default=False)
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed: the same one gives the same result.")] = 0,
     device: Device = None,
@@ -103,13 +108,13 @@ def fit(
 
 
 def encode(
-    run: Annotated[Path, typer.Argument(help="Directory of a run, or of a fit, whose choice is taken.")],
+    run: Annotated[Path, typer.Argument(help="A run directory, or a fit, whose chosen model is used.")],
     images: Annotated[
         str,
-        typer.Argument(help="A folder of images, an .npz or an .h5, at the model's size or not; or a data set's name."),
+        typer.Argument(help="A folder of images, an .npz or an .h5 of any image size, or a data set's name."),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Table of codes: .parquet or .csv.")],
-    active: Annotated[bool, typer.Option("--active", help="Only latents that are active (of a fit).")] = False,
+    active: Annotated[bool, typer.Option("--active", help="Write only active latents (fits only).")] = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -125,7 +130,7 @@ def encode(
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Directory of a run, or of a fit, whose choice is taken.")],
+    run: Annotated[Path, typer.Argument(help="A run directory, or a fit, whose chosen model is used.")],
     to: Annotated[str, typer.Option(help="onnx, torchscript or hub.")] = "onnx",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path("exported"),
     as_json: Json = False,

@@ -30,23 +30,23 @@ _BY += ("active-units",)
 def rank(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN", help="Run directories, a folder that holds some, or a study; of one data set."),
+        typer.Argument(metavar="RUN", help="Run directories, a folder of runs, or a study; all on the same data set."),
     ],
     by: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help=f"{', '.join(_BY)}.",
+            help=f"Score to rank by: {', '.join(_BY)}.",
             autocompletion=lambda incomplete: [name for name in _BY if name.startswith(incomplete)],
         ),
     ] = "udr",
-    rows: Annotated[int, typer.Option(min=10, help="Images that every run encodes.")] = 10_000,
-    kl_threshold: Annotated[float, typer.Option(help="A latent is active above this KL.")] = ACTIVE_KL,
-    seed: Annotated[int, typer.Option(help="Decides which images.")] = 0,
+    rows: Annotated[int, typer.Option(min=10, help="Number of images that each run encodes.")] = 10_000,
+    kl_threshold: Annotated[float, typer.Option(help="A latent is active if its KL exceeds this (nats).")] = ACTIVE_KL,
+    seed: Annotated[int, typer.Option(help="Seed for drawing the images.")] = 0,
     as_json: Json = False,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw the best and the worst pair's similarity matrices."),
+        typer.Option(metavar="FILE", help="Plot the similarity matrices of the best and the worst pair."),
     ] = None,
     data: OwnData = None,
     size: Size = None,

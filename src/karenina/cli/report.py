@@ -28,9 +28,9 @@ def report(
         typer.Argument(metavar="PATH", help="The directory of a study; or run directories, or one that holds them."),
     ],
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the page; default DIR/report.")] = None,
-    figures: Annotated[bool, typer.Option(help="With the analyses, which take most of the time.")] = True,
+    figures: Annotated[bool, typer.Option(help="Include the analyses, which take most of the time.")] = True,
     megabytes: Annotated[
-        float, typer.Option(metavar="N", help="Largest size of the page; above it fewer models have live latents.")
+        float, typer.Option(metavar="N", help="Maximum size of the page; if needed, fewer models have live latents.")
     ] = 20.0,
     data: OwnData = None,
     size: Size = None,
@@ -87,7 +87,7 @@ def compare(
     first: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
     second: Annotated[Path, typer.Argument(metavar="RUN", help="Another, trained on the same data.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the page.")] = Path("comparison"),
-    kl_threshold: Annotated[float, typer.Option(help="A latent is active above this KL.")] = ACTIVE_KL,
+    kl_threshold: Annotated[float, typer.Option(help="A latent is active if its KL exceeds this (nats).")] = ACTIVE_KL,
     data: OwnData = None,
     size: Size = None,
     grey: Grey = False,

@@ -48,10 +48,11 @@ def score(
     protocol: Annotated[
         str | None, typer.Option(metavar="NAME", help="locatello or carbonneau; default our own.")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Half-samples for the standard deviation.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of half-samples for the standard deviation.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the metrics that draw samples.")] = 0,
     tasks: Annotated[
-        bool, typer.Option("--tasks", help="Also prediction, fairness, wrong labels, and zero-shot.")
+        bool,
+        typer.Option("--tasks", help="Also downstream prediction, fairness, label noise and zero-shot."),
     ] = False,
     interventions: Annotated[
         str,
@@ -75,7 +76,7 @@ def score(
     device: Device = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Every metric of codes against factors, or of a run."""
+    """Score codes against factors, or a run, with every metric."""
     from karenina.evaluation.scoring import ALSO_TASKS, evaluate, run_table
     from karenina.evaluation.scoring import score as score_arrays
     from karenina.metrics.files import read_codes

@@ -106,7 +106,7 @@ def _print_estimate(found: "Plan", workers: int) -> None:
         print(f"of the scoring, images of interventions take {every} per model{cheap}")
     print(f"disk: about {size(cost.bytes)}")
     for data, reason in cost.unknown.items():
-        print(f"{data} cannot be loaded here, its time is that of the others: {reason}")
+        print(f"{data} cannot be loaded here; its time is assumed to be that of the others: {reason}")
 
 
 def _cost(found: "Plan") -> Any:
@@ -196,7 +196,7 @@ def _counts(status: Any) -> dict[str, Any]:
 def status(
     directory: Directory,
     check: Annotated[
-        bool, typer.Option("--check", help="Also read every file of finished runs: is it intact?")
+        bool, typer.Option("--check", help="Also check that all files of finished runs are intact.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -234,7 +234,10 @@ def status(
         broken = damaged(folder)
         for name, wrong in broken.items():
             print(f"  damaged: {points[name].label}: {wrong}")
-        print(f"{len(broken):,} damaged" + ("; `karenina study retry --check` makes them anew" if broken else ""))
+        print(
+            f"{len(broken):,} damaged"
+            + ("; `karenina study retry {folder.path} --check` marks them to be run again" if broken else "")
+        )
 
 
 def _print_failures(folder: "Folder", failed: tuple[str, ...]) -> None:
@@ -244,7 +247,7 @@ def _print_failures(folder: "Folder", failed: tuple[str, ...]) -> None:
     if len(failed) > 10:
         print(f"  and {len(failed) - 10:,} more")
     if failed:
-        print(f"`karenina study retry {folder.path}` lets them be tried again")
+        print(f"`karenina study retry {folder.path}` marks them to be tried again")
 
 
 @study_app.command()
@@ -253,7 +256,7 @@ def retry(
     check: Annotated[bool, typer.Option("--check", help="Also runs whose files were changed or damaged.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Let failed models be run again, with the next `karenina study run`."""
+    """Mark failed models to be run again by the next `karenina study run`."""
     from karenina.studies.clustering.files import is_clustering
     from karenina.studies.execution.runner import retry as retry_study
 

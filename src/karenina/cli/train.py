@@ -33,7 +33,7 @@ def train(
         int | None,
         typer.Option(metavar="N", help="Train N seeds, together where that is faster; --out holds all runs."),
     ] = None,
-    steps: Annotated[int, typer.Option(help="Updates.")] = 10_000,
+    steps: Annotated[int, typer.Option(help="Training steps.")] = 10_000,
     settings: Annotated[
         list[str] | None,
         typer.Option(

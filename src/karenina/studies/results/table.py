@@ -46,7 +46,7 @@ UNSUPERVISED = ("label-free", "selection")
 TASK = "task"  # what codes are good for: neither a measure of disentanglement nor free of labels
 ASIDE = (NOISE, REGRESSION)  # metrics with wrong labels, and metrics that are there already under another name
 _RUN = ["run", "data", "method", "strength", "setting", "seed", "latents"]
-_MAKE_AGAIN = "`karenina study retry --check` makes it again"
+_MAKE_AGAIN = "`karenina study retry --check` marks it to be run again"
 
 
 def results(path: str | os.PathLike[str]) -> "pd.DataFrame":
