@@ -88,7 +88,9 @@ def results(path: str | os.PathLike[str]) -> "pd.DataFrame":
                 stacklevel=2,
             )
             return table.to_pandas()
-        if (table.schema.metadata or {}).get(b"runs") == _made_from(status.plan, status.done):
+        expected = _made_from(status.plan, status.done)
+        known = {b"scoring": expected[b"scoring"]} | (table.schema.metadata or {})  # which older tables do not say
+        if all(known.get(key) == value for key, value in expected.items()):
             return table.to_pandas()
     return collect(folder, status.plan).to_pandas()
 
@@ -123,7 +125,7 @@ def collect(folder: Folder, plan: Plan, timings: dict[str, list[Any]] | None = N
         warnings.warn(
             f"the runs on {data} saw different images: was an official file added or changed meanwhile?", stacklevel=2
         )
-    return _tidy(runs, scores).replace_schema_metadata({b"runs": _made_from(plan, [run[0] for run in runs])})
+    return _tidy(runs, scores).replace_schema_metadata(_made_from(plan, [run[0] for run in runs]))
 
 
 def _tidy(runs: Sequence[tuple[Any, ...]], scores: Sequence[Sequence[Any]]) -> pa.Table:
@@ -179,9 +181,10 @@ def _turn(rows: Sequence[Any], width: int) -> list[Any]:
     return list(zip(*rows)) if rows else [[] for _ in range(width)]
 
 
-def _made_from(plan: Plan, names: Iterable[str]) -> bytes:
-    """A digest of what a table of results was made from: these runs, scored as the plan says."""
-    return hashlib.sha256(" ".join([plan.evaluation.hash, *sorted(names)]).encode()).hexdigest().encode()
+def _made_from(plan: Plan, names: Iterable[str]) -> dict[bytes, bytes]:
+    """What a table of results says of itself: a digest of its runs, and how they were scored."""
+    digest = hashlib.sha256("".join(sorted(names)).encode()).hexdigest()
+    return {b"runs": digest.encode(), b"scoring": plan.evaluation.hash.encode()}
 
 
 def _describe(point: Point) -> tuple[Any, ...]:
