@@ -75,7 +75,7 @@ OWN = ("holtz2022", "carbonneau2022", "eastwood2018")
 FIGURES = {
     "locatello2019": (
         *("figure_1", "figure_3", "figure_4", "figure_5", "figure_6", "figure_7"),
-        *("figure_12", "figure_15", "figure_16", "figure_22"),
+        *("figure_12", "figure_15", "figure_16", "figure_19", "figure_22"),
     ),
     "duan2020": ("figure_1", "figure_2", "figure_6", "figure_8", "figure_9"),
     "holtz2022": ("figure_1", "figure_3", "figure_4"),
