@@ -357,6 +357,13 @@ def test_needs_say_how_to_get_it():
         locatello2019_tasks.figure_22(study)
 
 
+def test_figure_19_has_the_data_sets_whose_tasks_were_measured():
+    measured = [rows("mig", ASCENDING), rows("downstream_boosted_100", SWAPPED, family="task")]
+    figure = locatello2019_tasks.figure_19(study_of(*measured, rows("mig", ASCENDING, data="blobs")))
+    assert [axis.get_title() for axis in figure.axes if axis.images] == ["dsprites"]
+    assert "0.80" in {text.get_text() for axis in figure.axes for text in axis.texts}
+
+
 def test_continuous_factors_are_drawn_where_they_are(monkeypatch):
     """Figure 5 of Eastwood & Williams: no jitter, and three codes for the azimuth."""
     rng = np.random.default_rng(0)
