@@ -57,7 +57,7 @@ def analysed(tmp_path):
         folder = Folder(tmp_path)
         plan = folder.adopt(parse('data = "dsprites"\nseeds = 1\nmethods.beta_vae = {}'))
         planted = pa.Table.from_pandas(pd.concat(frames), SCHEMA, preserve_index=False)
-        made = {b"runs": _made_from(plan, [])}  # no run is in the folder
+        made = _made_from(plan, [])  # no run is in the folder
         write_parquet(folder.results, planted.replace_schema_metadata(made))
         return pd.read_csv(make(of_paper(paper)[name], Study.open(tmp_path), tmp_path / "analysis").files[0])
 
