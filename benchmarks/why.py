@@ -5,6 +5,7 @@
     python benchmarks/why.py noise STUDY [STUDY ...]
     python benchmarks/why.py variance STUDY [STUDY ...]
     python benchmarks/why.py teapots STUDY                       # trains models, and keeps them beside the study's
+    python benchmarks/why.py small_teapots FOLDER                # trains models, and keeps them in the folder
     python benchmarks/why.py page                                # docs/results/why.md from docs/results/why.json
 
 The studies are directories of `karenina study run`, with their models.
@@ -287,16 +288,45 @@ def vary_teapots(studies: list[Path]) -> list[dict[str, Any]]:
                 longer = {**point.arguments, "steps": n}
                 out = path / "longer" / f"{method}-{n}"
                 run = study.run(point.hash) if n == point.steps else karenina.train(data, method, **longer, out=out)
-                asked = {"metrics": ["dci_lasso"], "also": ["regression"], "rows": study.plan.evaluation.rows}
-                found = karenina.evaluate(run, data, **asked)
-                parts = {
-                    f"{metric} {part}": round(value, 4)
-                    for metric, _, part, of, value, _ in found.rows()
-                    if metric in ("regression_lasso", "regression_forest") and of == ""
-                }
-                lines.append({"method": method, "steps": n, **parts})
+                lines.append({"method": method, "steps": n, **_regressions(run, data, study.plan.evaluation.rows)})
                 keep("teapots", lines)
                 print(lines[-1], flush=True)
+    return lines
+
+
+def _regressions(run: Any, data: Any, rows: int) -> dict[str, float]:
+    """Disentanglement, completeness and NRMSE by the paper's lasso and forest."""
+    found = karenina.evaluate(run, data, metrics=["dci_lasso"], also=["regression"], rows=rows)
+    return {
+        f"{metric} {part}": round(value, 4)
+        for metric, _, part, of, value, _ in found.rows()
+        if metric in ("regression_lasso", "regression_forest") and of == ""
+    }
+
+
+SMALL = "teapots:gap=exclude,part=train,side=16"
+SMALL_METHODS: dict[str, dict[str, Any]] = {
+    "pca": {},
+    "vae": {},
+    "beta_vae": {"beta": 6},
+    "infogan": {"mi_weight": 6, "critic_steps": 1, "learning_rate": 1e-4},
+}
+SMALL_IMAGES, SMALL_STEPS, SMALL_SEEDS = 40_000, 30_000, 3
+
+
+def vary_small_teapots(folders: list[Path]) -> list[dict[str, Any]]:
+    """The methods of `eastwood2018` on images of 16 x 16 pixels, drawn once, with dense layers, for 30,000 steps."""
+    lines = []
+    data = karenina.load(SMALL)
+    images = data.sample(SMALL_IMAGES, np.random.default_rng(0))[0]
+    for method, parameters in SMALL_METHODS.items():
+        fixed = {} if method == "pca" else {"network": "mlp256", "steps": SMALL_STEPS}
+        grid = {name: [value] for name, value in parameters.items()}
+        options = {"latents": 10, "out": folders[0] / method, **fixed}
+        for run in karenina.train_many(images, method, grid, SMALL_SEEDS, **options):
+            about = {"method": method, "steps": fixed.get("steps", 0), "seed": run.config.seed}
+            lines.append({**about, **_regressions(run, data, 3000)})
+            print(lines[-1], flush=True)
     return lines
 
 
@@ -306,7 +336,7 @@ def keep(part: str, lines: list[dict[str, Any]]) -> None:
     page()
 
 
-VARIED = {"teapots": vary_teapots, "udr": vary_udr, "noise": vary_noise, "variance": vary_variance}
+VARIED = {"teapots": vary_teapots, "small_teapots": vary_small_teapots, "udr": vary_udr, "noise": vary_noise, "variance": vary_variance}
 
 
 def main() -> None:

@@ -58,7 +58,7 @@ def test_no_pair_enters_a_gap(k):
 
 @pytest.mark.parametrize("name", ["teapots:part=test", "teapots:part=test,only=red=0..0.5"])
 def test_a_list_of_continuous_rows_has_no_pairs(name):
-    with pytest.raises(ValueError, match="part=test has 20,000 teapots, no two of which agree in a factor"):
+    with pytest.raises(ValueError, match="part=test has 20,000 images, no two of which agree in a factor"):
         Pairs(load(name))
 
 

@@ -49,6 +49,21 @@ def test_all_images_are_made_once_and_kept(cache, monkeypatch):
     np.testing.assert_array_equal(karenina.load("blobs:side=4").sample(50, np.random.default_rng(0))[0], few)
 
 
+def test_teapots_of_a_part_are_kept_after_half_of_them(cache, monkeypatch):
+    monkeypatch.setattr("karenina.data.teapots.PARTS", {"train": 80, "validation": 5, "test": 5})
+    big, data = (karenina.load(f"teapots:part=train{side}") for side in ("", ",side=16"))
+    first, factors = data.sample(30, np.random.default_rng(0))
+    assert not list(cache.glob("*"))
+    data.sample(30, np.random.default_rng(1))
+    np.testing.assert_array_equal(data.sample(30, np.random.default_rng(0))[0], first)
+    assert list(cache.glob("teapots-*.side16.npy"))
+    np.testing.assert_array_equal(first, shrink(big.images(factors), 16))
+    monkeypatch.setattr(resized.Smaller, "_fill", lambda *_: pytest.fail("made twice"))
+    np.testing.assert_array_equal(with_side(big, 16).images(factors), first)
+    another = factors[:2] * 0.5  # a teapot that is not of the part is drawn
+    np.testing.assert_array_equal(data.images(another), shrink(karenina.load("teapots").images(another), 16))
+
+
 def test_where_nothing_can_be_kept_they_stay_in_memory(cache, monkeypatch):
     monkeypatch.setattr(resized, "_FEW", 1)
     cache.parent.joinpath("karenina").write_text("a file in the way")

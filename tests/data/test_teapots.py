@@ -316,3 +316,20 @@ def test_parts_are_fixed_by_a_seed_and_hold_what_the_paper_counts():
         karenina.load("teapots:part=train,seed=-1")
     with pytest.raises(ValueError, match="none with given factors"):
         again.sample(3, np.random.default_rng(0), {"red": 0.5})
+
+
+def test_images_of_a_part_have_numbers():
+    data = karenina.load("teapots:part=test,gap=exclude")
+    index = np.array([5, 0, len(data) - 1])
+    np.testing.assert_array_equal(data.at(index), data.images(data.factors.rows[index]))
+    np.testing.assert_array_equal(data.factors.find(data.factors.rows[index]), index)
+    other = data.factors.rows[:2].copy()
+    other[1, 2] = 0.5
+    assert data.factors.find(other) is None
+    assert data.factors.find(np.array([[6.2831, 0.1, 0.1, 0.1, 0.1]])) is None
+    with pytest.raises(ValueError, match=f"index {len(data)} is outside 0..{len(data) - 1}"):
+        data.at([0, len(data)])
+    with pytest.raises(ValueError, match="indices must be integers"):
+        data.at([0.5])
+    with pytest.raises(ValueError, match="continuous factors"):
+        karenina.load("teapots").at([0])

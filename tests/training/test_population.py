@@ -380,11 +380,16 @@ def test_a_step_never_waits_for_the_device(monkeypatch):
     learner.update(batches, 1)
 
 
-def test_batches_are_those_that_sample_would_draw():
-    for name in ("blobs", "noisy_dsprites"):
+@pytest.fixture
+def few_teapots(monkeypatch):
+    monkeypatch.setattr("karenina.data.teapots.PARTS", {"train": 90, "validation": 5, "test": 30})
+
+
+def test_batches_are_those_that_sample_would_draw(few_teapots):
+    for name in ("blobs", "noisy_dsprites", "teapots:part=train,gap=exclude,side=16", "teapots:side=16"):
         data = karenina.load(name)
         batches = Batches(data, 5, torch.device("cpu"), [np.random.default_rng(i) for i in range(3)])
-        assert (batches.table is not None) == (name == "blobs")
+        assert (batches.table is not None) == (name == "blobs" or "part" in name)
         drawn = batches.draw()
         for i, x in enumerate(drawn):
             expected = data.sample(5, np.random.default_rng(i))[0]
@@ -395,8 +400,9 @@ def test_batches_are_those_that_sample_would_draw():
     np.testing.assert_allclose(runs[1].encode(own)[0], one.encode(own)[0], atol=1e-5)
 
 
-def test_what_is_drawn_ahead_is_what_each_step_would_draw():
-    data = karenina.load("blobs")
+@pytest.mark.parametrize("name", ["blobs", "teapots:part=train,side=16"])
+def test_what_is_drawn_ahead_is_what_each_step_would_draw(name, few_teapots):
+    data = karenina.load(name)
     rngs, same_rngs = ([np.random.default_rng(i) for i in range(2)] for _ in range(2))
     batches = Batches(data, 5, torch.device("cpu"), rngs)
     own, same_own = ([torch.Generator().manual_seed(i) for i in range(2)] for _ in range(2))

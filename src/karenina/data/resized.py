@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from karenina._files import atomic, held
 from karenina.data._rows import cache_folder
-from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
+from karenina.data.dataset import DataSet, FactorGrid, FactorRows, TableDataSet
 
 # Data sets that have no more bytes than this when small are made once and kept.
 _MOST_BYTES = 1 << 29
 _ROWS = 4096  # at a time
-_FEW = 20_000  # images that are made before it is worth making all of them
+_FEW = 20_000  # images of a grid that are made before it is worth making all of them; of given rows, half of them
 
 
 def with_side(data: DataSet, side: Any) -> DataSet:
@@ -61,13 +61,13 @@ class Smaller:
     _made: int = 0
 
     def __call__(self, rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
-        grid = self.data.factors
-        if self.data.stochastic or not isinstance(grid, FactorGrid) or len(grid) * self._bytes > _MOST_BYTES:
-            return shrink(self.data._render(rows, rng), self.side)
-        return self.at(grid.index_of_checked(rows))
+        factors, index = self.data.factors, None
+        if not self.data.stochastic and isinstance(factors, FactorGrid | FactorRows) and self._small:
+            index = factors.find(rows) if isinstance(factors, FactorRows) else factors.index_of_checked(rows)
+        return shrink(self.data._render(rows, rng), self.side) if index is None else self.at(index)
 
     def at(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-        if self._kept is None and len(self.data) * self._bytes <= _MOST_BYTES:
+        if self._kept is None and self._small:
             self._kept = self._open()
         if self._kept is not None:
             return self._kept[index]
@@ -78,8 +78,8 @@ class Smaller:
         return {**self.__dict__, "_kept": None}
 
     @property
-    def _bytes(self) -> int:
-        return self.data.image_shape[0] * self.side**2
+    def _small(self) -> bool:
+        return len(self.data) * self.data.image_shape[0] * self.side**2 <= _MOST_BYTES
 
     @cached_property
     def path(self) -> Path:
@@ -94,7 +94,8 @@ class Smaller:
         path = self.path
         if (found := _read(path, shape)) is not None:
             return found
-        if min(len(self.data), _FEW) > self._made:
+        few = len(self.data) // 2 if isinstance(self.data.factors, FactorRows) else min(len(self.data), _FEW)
+        if few > self._made:
             return None
         images = np.empty(shape, np.uint8)
         try:

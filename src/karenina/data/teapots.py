@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina.data._raster import render
 from karenina.data._teapot_mesh import teapot_mesh
-from karenina.data.dataset import DataSet, FactorBox, Fixed
+from karenina.data.dataset import DataSet, FactorBox, FactorRows, Fixed
 
 SIZE = 64
 _DRAWS = 10_000
@@ -79,10 +79,9 @@ PARTS = {"train": 160_000, "validation": 20_000, "test": 20_000}
 
 
 @dataclass(frozen=True)
-class FixedRows(FactorBox):
-    """A part of the 200,000 teapots that a seed draws; `sample` draws from these rows, uniformly with replacement."""
+class FixedRows(FactorRows):
+    """A part of the 200,000 teapots that a seed draws."""
 
-    part: str = "train"
     seed: int = 0
     gap: str | None = None
     reading: str = "script"
@@ -94,19 +93,6 @@ class FixedRows(FactorBox):
         parts = np.split(drawn, np.cumsum(list(PARTS.values()))[:-1])
         mine = parts[list(PARTS).index(self.part)]
         return mine if self.gap is None else mine[in_gap(mine, self.reading) == (self.gap == "only")]
-
-    def weights(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-        raise ValueError(
-            f"part={self.part} has {len(self.rows):,} teapots, no two of which agree in a factor, "
-            "so there are no pairs of them: leave out part"
-        )
-
-    def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.float64]:
-        if fixed:
-            raise ValueError(
-                f"part={self.part} has {len(self.rows):,} teapots, none with given factors: leave out part"
-            )
-        return self.rows[rng.integers(len(self.rows), size=n)]
 
 
 @cache

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from karenina.data import DataSet, FactorGrid, TableDataSet
 from karenina.data.biased import BiasedGrid, BiasedTable
+from karenina.data.dataset import FactorRows
 from karenina.data.pairs import Pairs
 from karenina.training.config import Config
 from karenina.training.loop import to_tensor
@@ -97,6 +98,8 @@ class Batches:
         """The rows (steps, batch) that `data.sample` would draw."""
         if isinstance(self.data, TableDataSet):
             rows = self.data.draw_index(steps * self.batch, rng)
+        elif isinstance(self.data.factors, FactorRows):
+            rows = self.data.factors.draw_index(steps * self.batch, rng)
         else:
             assert isinstance(self.data.factors, FactorGrid)
             rows = self.data.factors.index_of_checked(self.data.factors.sample(steps * self.batch, rng))
@@ -109,7 +112,8 @@ def _numbered(data: DataSet) -> bool:
         return False
     if isinstance(data, TableDataSet):
         return type(data).draw_index in (TableDataSet.draw_index, BiasedTable.draw_index)
-    return not data.stochastic and type(data.factors).sample in (FactorGrid.sample, BiasedGrid.sample)
+    known = (FactorGrid.sample, BiasedGrid.sample, FactorRows.sample)
+    return not data.stochastic and type(data.factors).sample in known
 
 
 class PairBatches(Batches):
