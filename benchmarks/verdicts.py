@@ -1,7 +1,7 @@
 """A paper's table beside ours: the interval of every cell, and one plain sentence by a rule that was fixed beforehand.
 
 A table has intervals of its own, or else it is made again without one seed at a time, and each cell gets the interval
-of the delete-one-seed jackknife (also where its own is only that of drawing, or of averaging). Where a score is one
+of the delete-one-seed jackknife (also where its own is only that of averaging). Where a score is one
 number for all seeds of a setting, settings are left out in their place. A cell with a printed value then
 
 - differs if the printed value is outside our interval,
@@ -16,15 +16,14 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from claims import student
 
+from karenina.numerics.resampling import jackknife
 from karenina.studies.papers.lists import Item, printed
 from karenina.studies.papers.outputs import PaperTable, compared
 from karenina.studies.papers.study import Study
 from karenina.studies.results.table import NotEnough
 
 JACKKNIFE = {  # what is left out, one at a time
-    **{("locatello2019", table): "seed" for table in ("table_1", "table_6")},
     **{("eastwood2018", table): "seed" for table in ("table_1", "table_3", "table_4", "table_5")},
     **{("duan2020", table): "seed" for table in ("table_2", "table_7")},
     ("holtz2022", "table_3"): "seed",
@@ -55,7 +54,7 @@ def with_intervals(item: Item, study: Study) -> PaperTable:
     study.notes[:] = notes
     at = table.frame.set_index(keys).index
     left_out = pd.concat(frames, axis=1).reindex(at).to_numpy(float)
-    half = np.array([student(cell) for cell in left_out])
+    half = np.array([jackknife(cell) for cell in left_out])
     value = table.frame["value"].to_numpy(float)
     return replace(table, frame=table.frame.assign(low=value - half, high=value + half))
 

@@ -1,6 +1,6 @@
 """Rank correlations of many columns at once, and intervals.
 
-Intervals are percentiles of resamples, but for shares, which have Wilson's, and `medians`, of order statistics.
+Intervals are percentiles of resamples, but for `jackknife`, and `medians`, of order statistics.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t
 
 from karenina.numerics.arrays import Floats, Ints
 
@@ -182,14 +183,18 @@ def mean_bounds(values: Floats, seed: int = 0, resamples: int = RESAMPLES) -> tu
     return float(low), float(high)
 
 
-def share_bounds(count: int, trials: int) -> tuple[float, float]:
-    """Bounds of a probability from `count` successes: Wilson's interval."""
-    if trials == 0:
-        return np.nan, np.nan
-    z, p = 1.959964, count / trials
-    centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z / (1 + z * z / trials) * np.sqrt(p * (1 - p) / trials + z * z / (4 * trials**2))
-    return float(centre - half), float(centre + half)
+def jackknife(left_out: Floats) -> float:
+    """Half of the 95 % interval of a statistic, from its values (n,) without each of n seeds: Student's t with n - 1
+    degrees of freedom. NaN where one of them is.
+
+    >>> x = np.array([1.0, 2.0, 4.0, 7.0])
+    >>> half = jackknife(np.array([np.delete(x, i).mean() for i in range(4)]))  # of the mean, the usual interval
+    >>> bool(np.isclose(half, t.ppf(0.975, 3) * x.std(ddof=1) / 2))
+    True
+    """
+    n = len(left_out)
+    error = np.sqrt((n - 1) / n * np.square(left_out - np.mean(left_out)).sum())
+    return float(t.ppf(LEVELS[1], n - 1) * error)
 
 
 def medians(start: Ints, values: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:

@@ -36,7 +36,7 @@ class Batches:
     batch : images per model.
     device : where the images should be. A data set that fits is moved there once, and batches are gathered there.
     rngs : a generator for each model.
-    expected : images that will be drawn; a data set is worth moving if they are as many as half of it.
+    expected : images that will be drawn, see `keeps`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Batches:
         self.table: Tensor | None = None
         self._drawn: NDArray[np.int64] | None = None  # (steps, k, batch)
         self._used, self._before = 0, [rng.bit_generator.state for rng in self.rngs]
-        if _numbered(data) and len(data) * pixels <= _MOST_BYTES and len(data) <= 2 * expected:
+        if keeps(data, expected):
             floats = 4 * len(data) * pixels <= _MOST_BYTES
             parts = []
             for start in range(0, len(data), _ROWS):
@@ -104,6 +104,11 @@ class Batches:
             assert isinstance(self.data.factors, FactorGrid)
             rows = self.data.factors.index_of_checked(self.data.factors.sample(steps * self.batch, rng))
         return rows.reshape(steps, self.batch)
+
+
+def keeps(data: DataSet, expected: float) -> bool:
+    """Whether all images are made once: if they fit, and as many as half of them will be drawn."""
+    return _numbered(data) and len(data) * int(np.prod(data.image_shape)) <= _MOST_BYTES and len(data) <= 2 * expected
 
 
 def _numbered(data: DataSet) -> bool:

@@ -31,12 +31,17 @@ MODULARITY = {"Modularity": ("modularity", "modularity")}
 SAP = {"SAP": ("sap", "compactness")}
 METRICS = {**BETAVAE, **FACTORVAE, **MIG, **DCI, **MODULARITY, **SAP}
 # Section 5.4, figure 16: what is known of a model without labels.
-UNSUPERVISED = ("reconstruction", "elbo", "kl", "total_correlation_sampled")
+UNSUPERVISED = {
+    "reconstruction": "reconstruction",
+    "elbo": "ELBO",
+    "kl": "KL",
+    "total_correlation_sampled": "total correlation (sampled)",
+}
 
 
 def table_1(study: Study) -> PaperTable:
     found = beats_random(study.words_of(METRICS)).rename(columns={"probability": "value"})
-    note = f"Share of {int(found['draws'].max()):,} draws in which the chosen setting does at least as well."
+    note = "Share of all comparisons with a random setting in which the chosen one does at least as well."
     if found["data"].nunique() < 2:
         study.note("without other data sets: a second one under `data` in study.toml, then `karenina study run`")
     return PaperTable(found, ("metric",), ("data",), digits=3, note=note)
@@ -296,7 +301,8 @@ def figure_15(study: Study) -> Figure:
         line[0].set_ylabel(name(data), fontsize=7)
     for axis, score in zip(axes[0], names):
         axis.set_title(score, fontsize=8)
-    figure.supxlabel("strength, from least to greatest", fontsize=7)
+    for axis in axes[-1]:  # one label for all would lie under the legend
+        axis.set_xlabel("strength, from least to greatest", fontsize=6)
     legend(figure, axes[0, 0])
     return figure
 
@@ -307,8 +313,9 @@ def figure_16(study: Study) -> Figure:
 
 def _unsupervised(frame: pd.DataFrame) -> pd.DataFrame:
     found = unsupervised(frame, resamples=0)
-    kept = found[found["unsupervised"].isin(UNSUPERVISED)]
-    return kept if len(kept) else found
+    kept = found[found["unsupervised"].isin([*UNSUPERVISED])]
+    found = kept if len(kept) else found
+    return found.assign(unsupervised=found["unsupervised"].replace(UNSUPERVISED))
 
 
 def figure_17(study: Study) -> Figure:
