@@ -11,13 +11,11 @@ import pyarrow.parquet as pq
 from claims import Claim, claims
 from pages import DOCS, markdown
 from PIL import Image
+from selectors_page import selectors_page
 from verdicts import sentence, with_intervals
 
-from karenina.studies.analyses.charts import plain_number
-from karenina.studies.analyses.choosing import selectors
 from karenina.studies.papers import Made, make
 from karenina.studies.papers.lists import Item, items
-from karenina.studies.papers.locatello2019 import METRICS
 from karenina.studies.papers.outputs import heading, name
 from karenina.studies.papers.outputs import markdown as table_text
 from karenina.studies.papers.study import Study
@@ -55,14 +53,6 @@ Tables and figures by their own names: [Locatello et al. (2019)](locatello2019.m
 metrics](../audit.md).
 
 Made by `python benchmarks/publish.py pages` from the tables that `karenina.baselines()` gives.
-"""
-SELECTORS = """# Which score should choose a model when there are no labels?
-
-Every label-free score that a study keeps, and those of `karenina rank` but PIPE, chooses one of the published models,
-and supervised scores judge the choice. Gain: 0 is what a random choice gives on average, 1 what an oracle would.
-Regret: the oracle's score minus the chosen model's. Among the seeds of a setting the strength cannot help: means over
-settings, and a score that is the same for all seeds of a setting, as the dynamics score, has gain 0 there. 95 %
-intervals from 1,000 resamples of the models, or of the settings. `informative_latents`: the number of active latents.
 """
 TITLES = {
     "locatello2019": "Locatello et al. (2019)",
@@ -139,37 +129,6 @@ def _range(counts: pd.Series) -> str:
     """The one number that all have, or from the least to the most."""
     low, high = counts.min(), counts.max()
     return str(low) if low == high else f"{low} to {high}"
-
-
-def selectors_page(frame: pd.DataFrame) -> str:
-    """How good a model each label-free score chooses."""
-    found = selectors(Study(frame).words_of(METRICS), resamples=1000)
-    judges = ("MIG", "DCI Disentanglement")
-    parts = [SELECTORS.strip()]
-    for data, here in found.groupby("data", sort=False):
-        parts.append(f"## {name(data)}")
-        for among, words in (("all", "among all models"), ("seeds", "among the seeds of a setting")):
-            part = here[here["among"] == among]
-            mean = part.groupby("selector")["gain"].mean().sort_values(ascending=False)
-            rows = []
-            for selector in mean.index:
-                lines = part[part["selector"] == selector].set_index("score")
-                cells = [_gain(lines.loc[score]) if score in lines.index else "" for score in judges]
-                rows.append([selector, plain_number(mean[selector]), *cells])
-            oracle = part.drop_duplicates("score").set_index("score")
-            note = ", ".join(
-                f"{score}: random {oracle.loc[score, 'random']:.2f}, oracle {oracle.loc[score, 'oracle']:.2f}"
-                for score in judges
-            )
-            head = ["chosen by", "mean gain, six metrics", *(f"gain by {score} (regret)" for score in judges)]
-            parts += [f"### {words.capitalize()}", f"{note}.", markdown(head, rows)]
-    parts.append("Made by `python benchmarks/publish.py pages` (analysis `selectors` of any study).")
-    return "\n\n".join(parts) + "\n"
-
-
-def _gain(line: pd.Series) -> str:
-    gain, low, high, regret = (plain_number(line[key]) for key in ("gain", "low", "high", "regret"))
-    return f"{gain} [{low}, {high}] ({regret})"
 
 
 def paper_page(paper: str, study: Study, draw: bool) -> str:

@@ -35,7 +35,7 @@ def selectors(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) ->
     for (data,), rows in table.groups("data"):
         settings = pd.factorize(table.runs["setting"].to_numpy()[rows])[0]
         for j in free:
-            selector = _sign(table.names[j]) * table.values[rows, j]
+            selector = direction(table.names[j]) * table.values[rows, j]
             for k in labelled:
                 score = table.values[rows, k]
                 known = np.isfinite(selector) & np.isfinite(score)
@@ -54,7 +54,8 @@ def selectors(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) ->
     return pd.DataFrame(lines, columns=["data", "among", "selector", "score", *names])
 
 
-def _sign(selector: str) -> int:
+def direction(selector: str) -> int:
+    """1 for a label-free score that is better when large, -1 for one that is better when small."""
     return -1 if selector.startswith(_SMALL) else 1
 
 
@@ -68,18 +69,18 @@ def choose(selector: Floats, score: Floats) -> Floats:
 
 def _among_all(selector: Floats, score: Floats, resamples: int, seed: int) -> tuple[float, ...]:
     drawn = np.random.default_rng(seed).integers(len(score), size=(resamples, len(score)))
-    return _summary(*_outcomes(selector, score), *_outcomes(selector[drawn], score[drawn]))
+    return _summary(*outcomes(selector, score), *outcomes(selector[drawn], score[drawn]))
 
 
 def _among_seeds(
     selector: Floats, score: Floats, groups: Sequence[NDArray[np.int64]], resamples: int, seed: int
 ) -> tuple[float, ...]:
-    parts = np.array([_outcomes(selector[group], score[group]) for group in groups])
+    parts = np.array([outcomes(selector[group], score[group]) for group in groups])
     drawn = np.random.default_rng(seed).integers(len(parts), size=(resamples, len(parts)))
     return _summary(*parts.mean(axis=0), *parts[drawn].mean(axis=1).T)
 
 
-def _outcomes(selector: Floats, score: Floats) -> tuple[Floats, Floats, Floats]:
+def outcomes(selector: Floats, score: Floats) -> tuple[Floats, Floats, Floats]:
     """What the selector, a random choice (on average) and an oracle get, along the last axis."""
     return choose(selector, score), score.mean(axis=-1), score.max(axis=-1)
 

@@ -1,0 +1,121 @@
+"""docs/results/selectors.md: how good a model each label-free score chooses, among the published ones."""
+
+import numpy as np
+import pandas as pd
+from pages import markdown
+
+from karenina.numerics.resampling import jackknife
+from karenina.studies.analyses.charts import plain_number
+from karenina.studies.analyses.choosing import direction, outcomes, selectors
+from karenina.studies.papers.locatello2019 import METRICS
+from karenina.studies.papers.outputs import name
+from karenina.studies.papers.study import Study
+from karenina.studies.results.table import wide_table
+
+SELECTORS = """# Which score should choose a model when there are no labels?
+
+Every label-free score that a study keeps, and those of `karenina rank` but PIPE, chooses one of the published models,
+and supervised scores judge the choice. Gain: 0 is what a random choice gives on average, 1 what an oracle would.
+`informative_latents`: the number of active latents.
+
+## One model of each setting
+
+Each setting is trained once, and a score chooses one of these models. Mean gain over six metrics, of {seeds} choices
+on each data set, one for each seed; in brackets 95 % intervals from leaving out one seed at a time. Last, a metric that
+knows the labels chooses, and the other five judge.
+"""
+DETAILS = """## Among more models, by MIG and DCI
+
+Regret: the oracle's score minus the chosen model's. Among the seeds of a setting the strength cannot help: means over
+settings, and a score that is the same for all seeds of a setting, as the dynamics score, has gain 0 there. 95 %
+intervals from 1,000 resamples of the models, or of the settings.
+"""
+WITH_LABELS = " (with labels)"
+
+
+def one_of_each(frame: pd.DataFrame) -> pd.DataFrame:
+    """Mean gain, over supervised scores and seeds, of choosing among the models of one seed.
+    -> a row per selector, the best first: a column per data set, then mean, low, high"""
+    table = wide_table(Study(frame).words_of(METRICS))
+    known = {table.names[j]: j for j in table.labelled()}
+    free = {table.names[j]: j for j in table.columns(supervised=False)}
+    seeds = sorted(table.runs["seed"].unique())
+    gains = {}  # (seeds + 1,): of all seeds, and without each
+    for (data,), rows in table.groups("data"):
+        runs = table.runs.iloc[rows].reset_index(drop=True)
+        order = [runs.index[runs["seed"] == seed].to_numpy() for seed in seeds]
+        values = np.stack([table.values[rows][one] for one in order])  # (seeds, settings, scores)
+        for selector, j in (free | known).items():
+            chooser = direction(selector) * values[..., j]
+            judges = [k for k in known.values() if k != j]
+            found = np.mean([_gains(chooser, values[..., k]) for k in judges], axis=0)
+            gains[selector + WITH_LABELS * (selector in known), str(data)] = found
+    all_sets = pd.DataFrame(gains).T.groupby(level=0).mean().to_numpy(), sorted({key[0] for key in gains})
+    lines = {}
+    for values, selector in zip(*all_sets):
+        half = jackknife(values[1:])
+        own = {data: found[0] for (one, data), found in gains.items() if one == selector}
+        lines[selector] = {**own, "mean": values[0], "low": values[0] - half, "high": values[0] + half}
+    return pd.DataFrame(lines).T.sort_values("mean", ascending=False)
+
+
+def _gains(chooser: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """(seeds + 1,): the gain with all seeds, and without each; chooser and score: (seeds, models)."""
+    chosen, random, oracle = outcomes(chooser, score)
+    left = ~np.vstack([np.zeros(len(score)), np.eye(len(score))]).astype(bool)
+    sums = [(left * one).sum(1) for one in (chosen, random, oracle)]
+    return (sums[0] - sums[1]) / (sums[2] - sums[1])
+
+
+def answer(found: pd.DataFrame) -> list[str]:
+    """What to choose by, in words, and the table."""
+    free = found[~found.index.str.endswith(WITH_LABELS)]
+    supervised = found.drop(free.index)
+    best, labels = free.iloc[0], supervised.iloc[0]
+    better = [f"`{one}` ({row['mean']:.2f})" for one, row in free.iterrows() if row["low"] > 0]
+    datas = [column for column in found if column not in ("mean", "low", "high")]
+    everywhere = [f"`{one}`" for one, row in free.iterrows() if (row[datas] > 0).all()]
+    says = (
+        f"**`{free.index[0]}` chooses best, with a mean gain of {best['mean']:.2f} [{best['low']:.2f}, "
+        f"{best['high']:.2f}].** Better than a random choice, with the whole interval: {', '.join(better) or 'none'}. "
+        f"Better on each of the data sets: {', '.join(everywhere) or 'none'}. With labels, "
+        f"{labels.name.removesuffix(WITH_LABELS)} has {labels['mean']:.2f}."
+    )
+    rows = [
+        [str(one), f"{plain_number(row['mean'])} [{plain_number(row['low'])}, {plain_number(row['high'])}]"]
+        + [plain_number(row[data]) for data in datas]
+        for one, row in pd.concat([free, supervised]).iterrows()
+    ]
+    return [says, markdown(["chosen by", "mean gain", *map(name, datas)], rows)]
+
+
+def selectors_page(frame: pd.DataFrame) -> str:
+    """How good a model each label-free score chooses."""
+    found = selectors(Study(frame).words_of(METRICS), resamples=1000)
+    judges = ("MIG", "DCI Disentanglement")
+    intro = SELECTORS.format(seeds=frame["seed"].nunique()).strip()
+    parts = [intro, *answer(one_of_each(frame)), DETAILS.strip()]
+    for data, here in found.groupby("data", sort=False):
+        parts.append(f"### {name(data)}")
+        for among, words in (("all", "among all models"), ("seeds", "among the seeds of a setting")):
+            part = here[here["among"] == among]
+            mean = part.groupby("selector")["gain"].mean().sort_values(ascending=False)
+            rows = []
+            for selector in mean.index:
+                lines = part[part["selector"] == selector].set_index("score")
+                cells = [_gain(lines.loc[score]) if score in lines.index else "" for score in judges]
+                rows.append([selector, plain_number(mean[selector]), *cells])
+            oracle = part.drop_duplicates("score").set_index("score")
+            note = ", ".join(
+                f"{score}: random {oracle.loc[score, 'random']:.2f}, oracle {oracle.loc[score, 'oracle']:.2f}"
+                for score in judges
+            )
+            head = ["chosen by", "mean gain, six metrics", *(f"gain by {score} (regret)" for score in judges)]
+            parts += [f"#### {words.capitalize()}", f"{note}.", markdown(head, rows)]
+    parts.append("Made by `python benchmarks/publish.py pages` (analysis `selectors` of any study).")
+    return "\n\n".join(parts) + "\n"
+
+
+def _gain(line: pd.Series) -> str:
+    gain, low, high, regret = (plain_number(line[key]) for key in ("gain", "low", "high", "regret"))
+    return f"{gain} [{low}, {high}] ({regret})"
