@@ -4,11 +4,10 @@
     python benchmarks/why.py udr STUDY [STUDY ...]
     python benchmarks/why.py noise STUDY [STUDY ...]
     python benchmarks/why.py variance STUDY [STUDY ...]
-    python benchmarks/why.py teapots STUDY                       # trains models, and keeps them beside the study's
-    python benchmarks/why.py small_teapots FOLDER                # trains models, and keeps them in the folder
+    python benchmarks/why.py teapots FOLDER                      # trains models, and keeps them in the folder
     python benchmarks/why.py page                                # docs/results/why.md from docs/results/why.json
 
-The studies are directories of `karenina study run`, with their models.
+A STUDY is the directory of `karenina study run`, with its models.
 """
 
 import argparse
@@ -273,60 +272,40 @@ def _measuring(study: Study, words: pd.DataFrame) -> list[dict[str, Any]]:
     return lines
 
 
-LONGER = {"vae": 10_000, "beta_vae": 10_000, "infogan": 4_000}
+# Teapots were tried with these: side, network, method, its parameters, steps, learning rate; seed 0.
+_GAN = {"mi_weight": 6, "critic_steps": 1}
+TRIED: list[tuple[int, str, str, dict[str, Any], int, float]] = [
+    (32, "conv32", "vae", {}, 2_000, 1e-3),
+    (32, "conv32", "vae", {}, 10_000, 1e-3),
+    (32, "conv32", "beta_vae", {"beta": 6}, 2_000, 1e-3),
+    (32, "conv32", "beta_vae", {"beta": 6}, 10_000, 1e-3),
+    (32, "conv32", "infogan", _GAN, 2_000, 1e-4),
+    (32, "conv32", "infogan", _GAN, 4_000, 1e-4),
+    *((16, "mlp256", "infogan", _GAN, 10_000, rate) for rate in (1e-4, 3e-4, 1e-3)),
+]
 
 
-def vary_teapots(studies: list[Path]) -> list[dict[str, Any]]:
-    """Models of `eastwood2018` trained for longer, one seed each. Kept after each, which takes minutes."""
-    lines = []
-    for path in studies:
-        study = Study.open(path)
-        data = karenina.load(study.plan.data[0])
-        for method, steps in LONGER.items():
-            point = next(point for point in study.plan.points if point.method == method)
-            for n in (point.steps, steps):
-                longer = {**point.arguments, "steps": n}
-                out = path / "longer" / f"{method}-{n}"
-                run = study.run(point.hash) if n == point.steps else karenina.train(data, method, **longer, out=out)
-                lines.append({"method": method, "steps": n, **_regressions(run, data, study.plan.evaluation.rows)})
-                keep("teapots", lines)
-                print(lines[-1], flush=True)
-    return lines
-
-
-def _regressions(run: Any, data: Any, rows: int) -> dict[str, float]:
-    """Disentanglement, completeness and NRMSE by the paper's lasso and forest."""
-    found = karenina.evaluate(run, data, metrics=["dci_lasso"], also=["regression"], rows=rows)
-    return {
-        f"{metric} {part}": round(value, 4)
-        for metric, _, part, of, value, _ in found.rows()
-        if metric in ("regression_lasso", "regression_forest") and of == ""
-    }
-
-
-SMALL = "teapots:gap=exclude,part=train,side=16"
-SMALL_METHODS: dict[str, dict[str, Any]] = {
-    "pca": {},
-    "vae": {},
-    "beta_vae": {"beta": 6},
-    "infogan": {"mi_weight": 6, "critic_steps": 1, "learning_rate": 1e-4},
-}
-SMALL_IMAGES, SMALL_STEPS, SMALL_SEEDS = 40_000, 30_000, 3
-
-
-def vary_small_teapots(folders: list[Path]) -> list[dict[str, Any]]:
-    """The methods of `eastwood2018` on images of 16 x 16 pixels, drawn once, with dense layers, for 30,000 steps."""
-    lines = []
-    data = karenina.load(SMALL)
-    images = data.sample(SMALL_IMAGES, np.random.default_rng(0))[0]
-    for method, parameters in SMALL_METHODS.items():
-        fixed = {} if method == "pca" else {"network": "mlp256", "steps": SMALL_STEPS}
-        grid = {name: [value] for name, value in parameters.items()}
-        options = {"latents": 10, "out": folders[0] / method, **fixed}
-        for run in karenina.train_many(images, method, grid, SMALL_SEEDS, **options):
-            about = {"method": method, "steps": fixed.get("steps", 0), "seed": run.config.seed}
-            lines.append({**about, **_regressions(run, data, 3000)})
-            print(lines[-1], flush=True)
+def vary_teapots(folders: list[Path]) -> list[dict[str, Any]]:
+    """Methods of `eastwood2018` with other images, networks, steps and rates. Kept after each, which takes minutes;
+    what was kept before is not trained again."""
+    before, lines = json.loads(KEPT.read_text())["teapots"], []
+    for side, network, method, parameters, steps, rate in TRIED:
+        about = {"side": side, "network": network, "method": method, "steps": steps, "learning_rate": rate}
+        known = [one for one in before if about.items() <= one.items()]
+        if not known:
+            data = karenina.load(f"teapots:gap=exclude,part=train,side={side}")
+            options = {"network": network, "latents": 10, "steps": steps, "learning_rate": rate, **parameters}
+            run = karenina.train(data, method, out=folders[0] / f"{method}-{side}-{steps}-{rate:g}", **options)
+            found = karenina.evaluate(run, data, metrics=["dci_lasso"], also=["regression"], rows=3000)
+            parts = {
+                f"{metric} {part}": round(value, 4)
+                for metric, _, part, of, value, _ in found.rows()
+                if metric in ("regression_lasso", "regression_forest") and of == ""
+            }
+            known = [{**about, **parts}]
+            print(known[0], flush=True)
+            keep("teapots", lines + known)
+        lines += known
     return lines
 
 
@@ -336,7 +315,7 @@ def keep(part: str, lines: list[dict[str, Any]]) -> None:
     page()
 
 
-VARIED = {"teapots": vary_teapots, "small_teapots": vary_small_teapots, "udr": vary_udr, "noise": vary_noise, "variance": vary_variance}
+VARIED = {"teapots": vary_teapots, "udr": vary_udr, "noise": vary_noise, "variance": vary_variance}
 
 
 def main() -> None:
