@@ -121,6 +121,17 @@ def test_missing_runs_do_not_count():
     assert (found["probability"] == 1).all()
 
 
+def test_two_seeds_have_no_interval():
+    """Without one of them there is no pair of seeds."""
+    cube = np.random.default_rng(0).normal(size=(2, 3, 4, 2))
+    found = analyses.choosing.beats_random(frame_of({"a": cube}))
+    assert found[["low", "high"]].isna().all(axis=None)
+    assert found["probability"].between(0, 1).all()
+    assert "nan" not in analyses.choosing.beats_random_caption(found, ())
+    figure = ANALYSES["beats_random"].chart(found)
+    assert figure.panels[0].series[0].y == found["probability"].tolist()
+
+
 def test_choices_beat_chance_as_often_as_when_they_are_drawn_one_by_one():
     """Section 5.4 of Locatello et al. (2019) in words: draw, choose, compare."""
     rng = np.random.default_rng(3)

@@ -199,8 +199,8 @@ def beats_random_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None)
 def beats_random_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
     texts = [
         f"by {'the same metric' if row.metric == 'same' else 'another metric'} on "
-        f"{'the same' if row.data == 'same' else 'other'} data {100 * row.probability:.0f} % "
-        f"[{100 * row.low:.0f}, {100 * row.high:.0f}]"
+        f"{'the same' if row.data == 'same' else 'other'} data {100 * row.probability:.0f} %"
+        + (f" [{100 * row.low:.0f}, {100 * row.high:.0f}]" if np.isfinite(row.low) else "")
         for row in frame.itertuples()
     ]
     return (
