@@ -381,7 +381,8 @@ def test_a_step_never_waits_for_the_device(monkeypatch):
 
 
 @pytest.fixture
-def few_teapots(monkeypatch):
+def few_teapots(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # where small images are kept
     monkeypatch.setattr("karenina.data.teapots.PARTS", {"train": 90, "validation": 5, "test": 30})
 
 
