@@ -50,12 +50,13 @@ def one_of_each(frame: pd.DataFrame) -> pd.DataFrame:
             judges = [k for k in known.values() if k != j]
             found = np.mean([_gains(chooser, values[..., k]) for k in judges], axis=0)
             gains[selector + WITH_LABELS * (selector in known), str(data)] = found
-    all_sets = pd.DataFrame(gains).T.groupby(level=0).mean().to_numpy(), sorted({key[0] for key in gains})
     lines = {}
-    for values, selector in zip(*all_sets):
-        half = jackknife(values[1:])
-        own = {data: found[0] for (one, data), found in gains.items() if one == selector}
-        lines[selector] = {**own, "mean": values[0], "low": values[0] - half, "high": values[0] + half}
+    for selector in dict.fromkeys(one for one, _ in gains):
+        own = {data: found for (one, data), found in gains.items() if one == selector}
+        mean, *left = np.mean([*own.values()], axis=0)
+        half = jackknife(np.array(left))
+        lines[selector] = {data: found[0] for data, found in own.items()}
+        lines[selector] |= {"mean": mean, "low": mean - half, "high": mean + half}
     return pd.DataFrame(lines).T.sort_values("mean", ascending=False)
 
 

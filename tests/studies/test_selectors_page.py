@@ -48,7 +48,11 @@ def test_planted_choosers(scores):
 def test_gains_are_those_of_choices_one_by_one(scores):
     rng = np.random.default_rng(1)
     scores = {name: values + rng.normal(size=values.shape) for name, values in scores.items()}
-    found = selectors_page.one_of_each(pd.concat([published(scores), published(scores, "dsprites")]))
+    worst = {**scores, "support": -scores["MIG"]}
+    both = selectors_page.one_of_each(pd.concat([published(scores), published(worst, "dsprites")]))
+    assert both.loc["support", "mean"] == pytest.approx(both.loc["support", ["blobs", "dsprites"]].mean())
+    assert both.loc["support", "dsprites"] < -0.3 < both.loc["support", "blobs"]
+    found = selectors_page.one_of_each(published(scores))
 
     def gain(chooser, seeds):
         gains = []

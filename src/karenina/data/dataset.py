@@ -29,7 +29,7 @@ def _check_width(rows: NDArray, names: tuple[str, ...]) -> NDArray:
     return rows
 
 
-def _check_index(index: ArrayLike, count: int) -> NDArray[np.int64]:
+def check_index(index: ArrayLike, count: int) -> NDArray[np.int64]:
     """Numbers (n,) of rows in 0..count-1."""
     flat = np.atleast_1d(np.asarray(index))
     if flat.ndim != 1 or flat.dtype.kind not in "iu":
@@ -97,7 +97,7 @@ class FactorGrid:
 
     def rows(self, index: ArrayLike) -> NDArray[np.int64]:
         """Flat indices (n,) to factor rows (n, k)."""
-        flat = _check_index(index, len(self))
+        flat = check_index(index, len(self))
         return np.stack(np.unravel_index(flat, self.sizes), axis=1).astype(np.int64, copy=False)
 
     def index(self, rows: ArrayLike) -> NDArray[np.int64]:
@@ -169,43 +169,6 @@ class FactorBox:
 
     def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.float64]:
         return _fixed(self, rng.uniform(self.low, self.high, size=(n, len(self.names))), fixed)
-
-
-@dataclass(frozen=True)
-class FactorRows(FactorBox):
-    """Given rows of continuous factors, a part of a data set: `sample` draws of these, uniformly with replacement."""
-
-    part: str = "train"
-
-    @property
-    def rows(self) -> NDArray[np.float64]:
-        """(m, k), no two of which agree in a factor."""
-        raise NotImplementedError
-
-    @cached_property
-    def _order(self) -> NDArray[np.int64]:
-        return np.argsort(self.rows[:, 0])
-
-    def draw_index(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """The numbers (n,) of random rows."""
-        return rng.integers(0, len(self.rows), n)
-
-    def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.float64]:
-        if fixed:
-            raise ValueError(f"part={self.part} has {len(self.rows):,} images, none with given factors: leave out part")
-        return self.rows[self.draw_index(n, rng)]
-
-    def weights(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-        raise ValueError(
-            f"part={self.part} has {len(self.rows):,} images, no two of which agree in a factor, "
-            "so there are no pairs of them: leave out part"
-        )
-
-    def find(self, rows: NDArray[np.float64]) -> NDArray[np.int64] | None:
-        """The numbers (n,) of these rows (n, k), or None if one of them is not here."""
-        place = np.searchsorted(self.rows[:, 0], rows[:, 0], sorter=self._order)
-        index = self._order[np.minimum(place, len(self._order) - 1)]
-        return index if np.array_equal(self.rows[index], rows) else None
 
 
 class DataSet:
@@ -317,11 +280,10 @@ class DataSet:
 
     def at(self, index: ArrayLike, rng: np.random.Generator | int | None = None) -> NDArray[np.uint8]:
         """The images of flat indices (n,) in 0..len(data)-1."""
-        if isinstance(self.factors, FactorRows):
-            return self.images(self.factors.rows[_check_index(index, len(self))], rng)
-        if not isinstance(self.factors, FactorGrid):
+        rows = self.factors.rows if isinstance(self.factors, FactorGrid) else getattr(self.factors, "at", None)
+        if rows is None:
             raise ValueError(f"{self.name} has continuous factors: use images(factors) instead of at(index)")
-        return self.images(self.factors.rows(index), rng)
+        return self.images(rows(index), rng)
 
 
 class TableDataSet(DataSet):
@@ -404,7 +366,7 @@ class TableDataSet(DataSet):
         return candidates[rng.integers(0, len(candidates), n)]
 
     def at(self, index: ArrayLike, rng: np.random.Generator | int | None = None) -> NDArray[np.uint8]:
-        return self._fetch(_check_index(index, len(self)))
+        return self._fetch(check_index(index, len(self)))
 
     def _lookup(self, rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
         if not self.labelled:

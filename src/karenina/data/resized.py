@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from karenina._files import atomic, held
 from karenina.data._rows import cache_folder
-from karenina.data.dataset import DataSet, FactorGrid, FactorRows, TableDataSet
+from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
+from karenina.data.given import FactorRows
 
 # Data sets that have no more bytes than this when small are made once and kept.
 _MOST_BYTES = 1 << 29

@@ -10,7 +10,7 @@ highlight + colour * shade, which never exceeds 1.
 """
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from math import pi
 
 import numpy as np
@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina.data._raster import render
 from karenina.data._teapot_mesh import teapot_mesh
-from karenina.data.dataset import DataSet, FactorBox, FactorRows, Fixed
+from karenina.data.dataset import DataSet, FactorBox, Fixed
+from karenina.data.given import FactorRows
 
 SIZE = 64
 _DRAWS = 10_000
@@ -78,21 +79,12 @@ class GapBox(FactorBox):
 PARTS = {"train": 160_000, "validation": 20_000, "test": 20_000}
 
 
-@dataclass(frozen=True)
-class FixedRows(FactorRows):
-    """A part of the 200,000 teapots that a seed draws."""
-
-    seed: int = 0
-    gap: str | None = None
-    reading: str = "script"
-
-    @cached_property
-    def rows(self) -> NDArray[np.float64]:
-        """(n, 5); as in the paper, teapots of the gap are taken away after the division."""
-        drawn = BOX.sample(sum(PARTS.values()), np.random.default_rng([self.seed, 2018]))
-        parts = np.split(drawn, np.cumsum(list(PARTS.values()))[:-1])
-        mine = parts[list(PARTS).index(self.part)]
-        return mine if self.gap is None else mine[in_gap(mine, self.reading) == (self.gap == "only")]
+def part_rows(part: str, seed: int, gap: str | None, reading: str) -> NDArray[np.float64]:
+    """The factors (n, 5) of a part of the 200,000 teapots that a seed draws; as in the paper, teapots of the gap are
+    taken away after the division."""
+    drawn = BOX.sample(sum(PARTS.values()), np.random.default_rng([seed, 2018]))
+    mine = np.split(drawn, np.cumsum(list(PARTS.values()))[:-1])[list(PARTS).index(part)]
+    return mine if gap is None else mine[in_gap(mine, reading) == (gap == "only")]
 
 
 @cache
@@ -131,6 +123,6 @@ def teapots(gap: str | None = None, reading: str = "script", part: str | None = 
     size = 200_000
     factors = BOX if gap is None else GapBox(_NAMES, _LOW, _HIGH, gap, reading)
     if part is not None:
-        factors = FixedRows(_NAMES, _LOW, _HIGH, part, seed, gap, reading)
+        factors = FactorRows(_NAMES, _LOW, _HIGH, part, part_rows(part, seed, gap, reading))
         size = len(factors.rows)
     return DataSet("teapots", factors, (3, SIZE, SIZE), _images, size=size)

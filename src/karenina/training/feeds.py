@@ -14,7 +14,7 @@ from torch import Tensor
 
 from karenina.data import DataSet, FactorGrid, TableDataSet
 from karenina.data.biased import BiasedGrid, BiasedTable
-from karenina.data.dataset import FactorRows
+from karenina.data.given import FactorRows
 from karenina.data.pairs import Pairs
 from karenina.training.config import Config
 from karenina.training.loop import to_tensor
