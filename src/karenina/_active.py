@@ -5,6 +5,7 @@ from collections.abc import Iterable
 # Nats of KL from the prior, mean over the inputs. Duan et al. (2020), equation 3, have 0.01, for long runs, whose
 # latents are far above or far below it; benchmarks/informative_latents.py chose this on shorter ones.
 ACTIVE_KL = 0.05
+CLEARLY = 2.0  # times the threshold: nearer to it a latent of a short run may be noise, and no model is chosen for it
 
 
 def near_threshold(kl: Iterable[Iterable[float]], threshold: float) -> str:

@@ -312,3 +312,16 @@ def _more_rows(more: Iterable[MoreRow]) -> tuple[Row, ...]:
     return tuple(
         Row(metric, family, prop, value, np.nan, 0.0) for metric, family, prop, factor, value, _ in more if factor == ""
     )
+
+
+def explained_variance(run: "Run", images: NDArray[np.uint8], codes: NDArray[np.float32]) -> float:
+    """Return the share of the variance of the pixels that a run's reconstructions of images (n, c, h, w) explain.
+
+    codes: its mean codes (n, L) of them. 0 is as good as the mean image, below is worse; NaN where all images are the
+    same.
+    """
+    few = images[:500]
+    values = few.astype(np.float64) / 255
+    left = ((values - run.decode(codes[: len(few)])) ** 2).sum()
+    total = ((values - values.mean(0)) ** 2).sum()
+    return float(1 - left / total) if total > 0 else float("nan")

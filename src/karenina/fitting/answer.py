@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from karenina._files import checksum
 from karenina.fitting.choice import Compared
 from karenina.fitting.folder import ANSWER, PAGE, RANKING, Folder, Plan, read_answer
-from karenina.fitting.guidance import Advice, Verdict
+from karenina.fitting.guidance import Advice
 from karenina.fitting.look import Look
+from karenina.selection.choice import Verdict
+from karenina.selection.choice import headline as pick_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +65,7 @@ class Fit:
         return pd.read_csv(self.path / RANKING)
 
     def __str__(self) -> str:
-        lines = [headline(self.answer), f"How sure: {self.verdict.level}. {self.verdict.why}"]
+        lines = [headline(self.answer), f"How sure: {self.verdict}"]
         return "\n".join([*lines, *(f"- {one}" for one in self.advice)])
 
 
@@ -71,15 +73,9 @@ def headline(answer: dict[str, Any]) -> str:
     if not answer["run"]:
         why = f"none of the {answer['models']} has an active latent" if answer["models"] else "none is finished"
         return f"No model to take: {why}."
-    return (
-        f"Take {answer['setting']}, seed {answer['seed']}: {answer['active']} of {len(answer['kl'])} latents active, "
-        f"UDR of its setting {_number(answer['udr_setting'])}, its own against all {_number(answer['udr_a2a'])}; "
-        f"chosen from {answer['models']} models."
-    )
-
-
-def _number(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.2f}"
+    label = f"{answer['setting']}, seed {answer['seed']}"
+    chance = answer["verdict"]["chance"]
+    return pick_line(label, answer["active"], len(answer["kl"]), answer["udr_setting"], chance, answer["models"])
 
 
 def make_answer(
@@ -92,7 +88,7 @@ def make_answer(
     front: Sequence[dict[str, Any]] = (),
 ) -> Fit:
     """Write the ranking, the chosen model and the answer. front: of a search, what no other trial beats in both."""
-    best = compared.best
+    best = compared.choice.best
     model = compared.models[best] if best is not None else None
     answer: dict[str, Any] = {
         "run": None,
@@ -103,7 +99,7 @@ def make_answer(
         "network": plan.network,
         "options": plan.options,
         "seconds": round(folder.spent, 1),
-        "verdict": verdict.to_json(),
+        "verdict": {"level": verdict.level, "why": verdict.why, "chance": _plain(verdict.chance)},
         "advice": [{"kind": one.kind, "says": one.says, "try_next": one.try_next} for one in advice],
         "look": look.to_json(),
         "per_active": best_per_active(compared),
@@ -118,6 +114,7 @@ def make_answer(
             "strength": model.setting.strength,
             "seed": model.config.seed,
             "agreement": _plain(compared.agreement(model.setting)),
+            "seeds": len(compared.by_setting[model.setting]),
             "udr_setting": _plain(compared.score(model.setting)),
             "udr_a2a": _plain(compared.all_to_all[best]),
             "interval": [_plain(bound) for bound in compared.interval[best]],
@@ -155,10 +152,17 @@ def describe_settings(compared: Compared) -> list[str]:
         score = compared.score(setting)
         active = " ".join(str(compared.models[i].active) for i in mine)
         if math.isfinite(score):
-            text = f"UDR {score:.2f}, {compared.agreement(setting):+z.2f} above chance (perfect is 1)"
+            limit = compared.choice.agreements[setting].chance
+            text = f"UDR {score:.2f}, chance {limit:.2f}"
         else:
             text = "no UDR"
         lines.append(f"  {setting!s:24s} {text}; active latents {active}")
+    best = compared.choice.best
+    if best is not None and (known := [one for one in compared.by_setting if math.isfinite(compared.score(one))]):
+        top, chosen = max(known, key=compared.score), compared.models[best]
+        if top != chosen.setting:
+            why = compared.choice.why_not(top)
+            lines.append(f"  {top} has the highest UDR, but {why}: {chosen.path.name} is taken.")
     return lines
 
 

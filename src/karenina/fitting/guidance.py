@@ -1,21 +1,13 @@
 """What the numbers of a fit mean, in plain words: how sure the choice is, what is wrong, and what to try next."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from karenina._active import ACTIVE_KL
-from karenina.fitting.choice import Compared, chance
+from karenina.fitting.choice import CLEAR_KL, Compared
 from karenina.fitting.look import Look
-
-FEW_IMAGES, VERY_FEW_IMAGES = 1000, 100
-FEW_STEPS = 1000
-FEW_SEEDS = 4
-POOR, NOTHING = 0.5, 0.05  # of the variance of the pixels
-NO_TRUST, CARE, FAIR = "do not trust any of these", "with care", "fairly sure"
+from karenina.selection.choice import FEW_IMAGES, FEW_STEPS, POOR, VERY_FEW_IMAGES, Verdict
 
 
 @dataclass(frozen=True)
@@ -30,53 +22,11 @@ class Advice:
         return f"{self.says} {self.try_next}".strip()
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """How sure a choice is: one of NO_TRUST, CARE, FAIR, and why. chance: the UDR that chance alone explains."""
-
-    level: str
-    why: str
-    chance: float
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "chance": None if math.isnan(self.chance) else round(self.chance, 4)}
-
-
 def judge(look: Look, compared: Compared, steps: int) -> Verdict:
-    """How sure the choice is. The models agree if their UDR is more than chance explains (`choice.chance`), which holds
-    for many images: on few of them codes agree by chance."""
-    best = compared.best
-    if best is None:
-        why = "No model has an active latent." if compared.models else "No model is finished."
-        return Verdict(NO_TRUST, why, math.nan)
-    model = compared.models[best]
-    score, seeds = compared.score(model.setting), len(compared.by_setting[model.setting])
-    if math.isnan(score):
-        return Verdict(NO_TRUST, "There is only one model of each setting, and no other to compare it with.", math.nan)
-    limit = chance(model.active)
-    agreement = compared.agreement(model.setting)
-    if model.active == 1:
-        why = "The chosen model has one active latent: that seeds agree on it says nothing about disentanglement."
-        return Verdict(NO_TRUST, why, limit)
-    if look.distinct < VERY_FEW_IMAGES:
-        return Verdict(NO_TRUST, f"On {look.distinct:,} different images models agree by chance.", limit)
-    if model.explained < NOTHING:
-        why = f"The chosen model explains {_percent(model.explained)} of the variance of the pixels: it learnt nothing."
-        return Verdict(NO_TRUST, why, limit)
-    seen = f"The {seeds} seeds of {model.setting} have a UDR of {score:.2f}"
-    if agreement <= 0:
-        why = f"{seen}, and latents turned at random would reach {limit:.2f}: the seeds disagree everywhere."
-        return Verdict(NO_TRUST, f"{why} Nothing disentangles.", limit)
-    above = f"{seen}; latents turned at random would reach {limit:.2f}, perfect agreement is 1."
-    reasons = [f"{look.distinct:,} different images are few"] * (look.distinct < FEW_IMAGES)
-    reasons += [f"there are only {seeds} seeds"] * (seeds < FEW_SEEDS)
-    reasons += [f"{steps:,} steps are few"] * (steps < FEW_STEPS)
-    # Half way between chance and perfect agreement.
-    reasons += ["the agreement is far from perfect"] * (agreement < 0.5)
-    reasons += ["the reconstructions are poor"] * (model.explained < POOR)
-    if reasons:
-        return Verdict(CARE, f"{above} But {_list(reasons)}.", limit)
-    return Verdict(FAIR, above, limit)
+    """Return how sure the choice of a fit is."""
+    best = compared.choice.best
+    name = str(compared.models[best].setting) if best is not None else ""
+    return compared.choice.judge(name, look.distinct, steps)
 
 
 def advise(look: Look, compared: Compared, steps: int, latents: int, stopped: str = "") -> list[Advice]:
@@ -85,7 +35,7 @@ def advise(look: Look, compared: Compared, steps: int, latents: int, stopped: st
     stopped: "time" where the budget ended the training, "user" for Ctrl-C, else empty.
     """
     found = [*_of_time(compared, steps, stopped), *_of_images(look), *_of_latents(compared, latents)]
-    best = compared.best
+    best = compared.choice.best
     if best is None:
         return found
     model = compared.models[best]
@@ -105,7 +55,7 @@ def advise(look: Look, compared: Compared, steps: int, latents: int, stopped: st
                 "reconstruction",
                 f"The chosen model explains {_percent(model.explained)} of the variance of the pixels: its pictures "
                 "are blurred, and what it does not draw it has not learnt.",
-                "Train longer, allow weaker strengths or more latents, or crop what does not matter.",
+                _sharper(compared, best, latents),
             )
         )
     if model.active == 1:
@@ -117,6 +67,25 @@ def advise(look: Look, compared: Compared, steps: int, latents: int, stopped: st
             )
         )
     return found
+
+
+def _sharper(compared: Compared, best: int, latents: int) -> str:
+    """Return what may give sharper pictures than those of the chosen model, by what was tried already."""
+    chosen = compared.models[best]
+    words = ["train longer"]
+    sharper = [
+        model
+        for model in compared.models
+        if model.setting.method == chosen.setting.method and model.setting.strength < chosen.setting.strength
+    ]
+    words += ["allow weaker strengths"] if not sharper else []
+    words += ["allow more latents"] if chosen.active == latents else []
+    advice = f"{', '.join(words)[0].upper()}{', '.join(words)[1:]}, or crop what does not matter."
+    if sharper and (most := max(sharper, key=lambda model: model.explained)).explained > chosen.explained:
+        value = compared.agreement(most.setting)
+        how = f"agreement {value:.2f}" if value > 0 else "no more than chance"
+        advice += f" {most.setting} explains {_percent(most.explained)}, but its seeds agree less: {how}."
+    return advice
 
 
 def _of_time(compared: Compared, steps: int, stopped: str) -> list[Advice]:
@@ -165,7 +134,7 @@ def _of_latents(compared: Compared, latents: int) -> list[Advice]:
     if len(active) == 0:
         return []
     if (active == 0).all():
-        says = f"All latents of all models are off (no KL above {ACTIVE_KL:g} nats): they learnt nothing."
+        says = f"All latents of all models are off (no KL above {CLEAR_KL:g} nats): they learnt nothing."
         return [Advice("all off", says, "Train longer, or try weaker strengths; check that the images differ at all.")]
     if (active == latents).all():
         says = f"All {latents} latents of all models are active."

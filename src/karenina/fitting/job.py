@@ -369,7 +369,7 @@ class Job:
         from karenina.training.run import open as open_run
 
         assert self.tracker is not None
-        for row, i in zip(compared.frame.to_dict("records"), compared.order):
+        for row, i in zip(compared.frame.to_dict("records"), compared.choice.order):
             model = compared.models[i]
             if model.path not in self.tracked:
                 self.tracked.add(model.path)

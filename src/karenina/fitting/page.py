@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._active import ACTIVE_KL
 from karenina._files import atomic
 from karenina._version import __version__
 from karenina.fitting.answer import Fit, headline
+from karenina.fitting.choice import CLEAR_KL
 from karenina.fitting.folder import PAGE, read_names
-from karenina.fitting.guidance import CARE, FAIR
 from karenina.pages.model import picture
+from karenina.selection.choice import CARE, FAIR
 from karenina.training.pictures import mosaic, prior_span
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
         reconstructions=_reconstructions(run, data) if run is not None else None,
         ranking=fit.ranking.to_dict("records"),
         chosen=answer["run"].rsplit("/", 1)[-1] if answer["run"] else "",
-        threshold=ACTIVE_KL,
+        threshold=CLEAR_KL,
         commands=(
             f"karenina fit {given} --out {out} --time 2h      # continues, with more models or longer ones",
             f"karenina encode {out} {given} --out codes.parquet",
@@ -82,7 +82,7 @@ def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
     pool = data.sample(POOL, np.random.default_rng(0))[0]
     codes = run.encode(pool)[0]
     kl = np.array(fit.answer["kl"])
-    active = kl > ACTIVE_KL
+    active = kl > CLEAR_KL
     names = known_names(run, fit)
     start = typical(codes, active)
     found = []

@@ -1,31 +1,26 @@
 """The choice of a model without labels: which to pick, if any, how sure that is, and whether labels agree."""
 
-from collections.abc import Callable
+import hashlib
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
-from karenina._active import near_threshold
-from karenina.numerics.resampling import least_for_interval, spearman
+from karenina._active import CLEARLY, near_threshold
+from karenina.evaluation.scoring import explained_variance
+from karenina.numerics.resampling import spearman
 from karenina.pages.better import with_comparison
 from karenina.pages.contents import Contents
+from karenina.selection.choice import NO_TRUST, choose, headline
+from karenina.selection.choice import Choice as Chosen
 from karenina.studies.analyses.charts import plain_number as number
 
 # The scores against which a choice is checked, where the models have them: one of each family of the literature.
 _DCI = tuple(f"dci_{model} disentanglement" for model in ("boosted", "forest", "lasso"))
 CHECKS = ("mig", *_DCI, "z_min_variance", "sap")
 MOST_CHECKS = 4
-MOST_TRIED = 10  # models, from the best on, before none is said to be worth picking
-IMAGES = 256  # from which a model's reconstructions are judged
-LEAST_EXPLAINED = 0.05  # of the variance of pixels: below, a model draws the mean image, whatever it is given
-DRAWS = 4000  # of models that are rotated at random
-SURE = 0.95
 # What a reader of a study without labels asks for first, after the ranking.
 LABEL_FREE = ("reconstruction", "kl", "informative_latents")
-_LEAST = least_for_interval()
 
 
 @dataclass(frozen=True)
@@ -78,43 +73,43 @@ def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:
     checks = check_scores(contents) if labelled else ()
     by = contents.ranked_by
     values = contents.score(by)[rows] if by else np.full(len(rows), np.nan)
-    known = np.isfinite(values)
-    if not known.any():
+    if not np.isfinite(values).any():
         return _without_ranking(contents, data, rows, labelled)
-    order = np.argsort(-np.where(known, values, -np.inf), kind="stable")
-    order = order[known[order]]
-    runs = contents.about["run"].to_numpy()[rows]
-    active = contents.informative[rows]
-    reasons: dict[str, str] = {}
-
-    def worth(i: int) -> bool:
-        run = str(runs[i])
-        if run not in reasons:
-            reasons[run] = why_not(contents, run, int(active[i]), float(values[i]), len(order))
-        return not reasons[run]
-
-    chosen = next((int(i) for i in order[:MOST_TRIED] if worth(i)), None)
-    first = int(order[0]) if chosen is None else chosen
+    about = contents.about.iloc[rows]
+    runs, settings = about["run"].astype(str).tolist(), about["setting"].astype(str).tolist()
+    active = [int((contents.codes(run)[1] > CLEARLY * contents.kl_threshold).sum()) for run in runs]
+    within, across = (_first_version(contents, a2a=a2a)[rows] for a2a in (False, True))
+    found = choose(settings, active, within, across, lambda i: explained(contents, runs[i]))
+    first = found.order[0]
+    row = about.iloc[first]
+    distinct = _distinct(contents, data)
+    verdict = found.judge(str(row["setting_label"]), distinct, int(row["steps"]))
     agree = _labels(contents, rows, values, first, checks) if labelled else NO_LABELS
-    if chosen is None:
-        best = contents.about.iloc[rows[order[0]]]
-        headline = f"None of these {len(order)} models is worth picking. "
-        headline += f"{best['label']} has the highest UDR, {values[order[0]]:.2f}, but {reasons[str(best['run'])]}."
-        sure = "Train longer, or with less strength, and look at the reconstructions first."
-        return Choice(data, len(rows), headline, str(best["run"]), (), checks, sure, agree, False)
-    picks = _picks(contents, rows, values, [int(i) for i in order if int(i) == chosen or active[i] > 0], worth, checks)
-    best = contents.about.iloc[rows[chosen]]
-    pick = next(pick for pick in picks if pick.run == best["run"])
-    latents = f"{pick.informative} of its {best['latents']} latents {'is' if pick.informative == 1 else 'are'} active"
-    place = f"the highest of {len(order)} models"
-    if pick.rank > 1:
-        place = f"number {pick.rank} of {len(order)} models, the first that is worth picking"
-    headline = f"Pick {pick.label}: UDR {pick.score:.2f}, {place}; {latents}."
-    sure = _how_sure(contents, rows, values, order, pick)
-    if pick.rank > 1:
-        top = contents.about.iloc[rows[order[0]]]
-        sure = f"{top['label']} is not worth picking: {reasons[str(top['run'])]}. {sure}"
-    return Choice(data, len(rows), headline, str(best["run"]), picks, checks, sure, agree)
+    agreement = found.agreement(first)
+    udr = agreement.udr if agreement is not None else float("nan")
+    said = headline(str(row["label"]), active[first], int(row["latents"]), udr, verdict.chance, len(rows))
+    if verdict.level == NO_TRUST:
+        said = f"None of these {len(rows)} models is worth picking. {verdict.why}"
+        sure = "Train more seeds, longer, or with other strengths, and look at the reconstructions first."
+        return Choice(data, len(rows), said, runs[first], (), checks, sure, agree, False)
+    picks = _picks(contents, rows, values, found, checks)
+    sure = f"{verdict} {_how_sure(contents, rows, values, found)}"
+    return Choice(data, len(rows), said, runs[first], picks, checks, sure, agree)
+
+
+def _first_version(contents: Contents, *, a2a: bool) -> NDArray[np.float64]:
+    """Return UDR of every run, within settings or of all to all, by the first version of it that the models have."""
+    found = (contents.score(name) for name in contents.versions if name.endswith("a2a") == a2a)
+    return next((values for values in found if np.isfinite(values).any()), np.full(len(contents.about), np.nan))
+
+
+def _distinct(contents: Contents, data: str) -> int | None:
+    """Return how many different images the models were compared on; None where they are gone."""
+    try:
+        images = contents.inputs(data).images
+    except (ValueError, OSError):
+        return None
+    return len({hashlib.sha256(np.ascontiguousarray(image)).digest() for image in images})
 
 
 NO_LABELS = "There are no labels, so nothing here checks the choice: look at the traversals."
@@ -130,56 +125,37 @@ def check_scores(contents: Contents) -> tuple[str, ...]:
 
 
 def _picks(
-    contents: Contents,
-    rows: NDArray[np.int64],
-    values: NDArray[np.float64],
-    order: list[int],
-    worth: Callable[[int], bool],
-    checks: tuple[str, ...],
+    contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], choice: Chosen, checks: tuple[str, ...]
 ) -> tuple[Pick, ...]:
-    informative = contents.informative[rows]
+    """Return the best model for each number of active latents, of the settings whose seeds agree."""
     found: dict[int, Pick] = {}
-    tried: dict[int, int] = {}
-    for i in order:
-        if informative[i] in found or tried.get(informative[i], 0) >= MOST_TRIED:
+    for rank, i in enumerate(choice.order, start=1):
+        count = choice.active[i]
+        agreement = choice.agreement(i)
+        if count in found or i in choice.unusable or agreement is None or agreement.value <= 0:
             continue
-        tried[informative[i]] = tried.get(informative[i], 0) + 1
-        if not worth(i):
-            continue
-        rank = int((values > values[i]).sum()) + 1
         about = contents.about.iloc[rows[i]]
         low, high, _ = contents.intervals.get(about["run"], (np.nan, np.nan, 0))
         scores = tuple(float(contents.score(name)[rows[i]]) for name in checks)
-        names = (str(about["run"]), str(about["label"]))
-        found[informative[i]] = Pick(*names, int(informative[i]), float(values[i]), low, high, rank, scores)
+        found[count] = Pick(str(about["run"]), str(about["label"]), count, float(values[i]), low, high, rank, scores)
     return tuple(found[count] for count in sorted(found))
 
 
-def _how_sure(
-    contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], order: NDArray[np.int64], chosen: Pick
-) -> str:
-    runs = contents.about["run"].to_numpy()[rows]
-    compared_with = contents.intervals.get(chosen.run, (np.nan, np.nan, 0))[2]
-    a2a = (contents.ranked_by or "").endswith("a2a")
-    compared = f"{compared_with} other {'model' if a2a else 'seed'}{'' if compared_with == 1 else 's'}"
-    compared += "" if a2a else " of its setting"
+def _how_sure(contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], choice: Chosen) -> str:
+    """Return what else to know of the choice: the model that was passed over, latents in doubt, settings or seeds."""
+    about = contents.about.iloc[rows]
     sentences = []
-    if np.isfinite(chosen.low):
-        others = [str(runs[i]) for i in order if runs[i] != chosen.run]
-        reach = sum(contents.intervals.get(run, (0, -np.inf, 0))[1] >= chosen.low for run in others)
-        sentences.append(
-            f"Compared with {compared}, its UDR lies in [{chosen.low:.2f}, {chosen.high:.2f}] (95 %); "
-            f"the intervals of {reach} of the other {len(others)} models reach into it."
+    known = np.isfinite(values)
+    top = int(np.argmax(np.where(known, values, -np.inf)))
+    if top != choice.order[0]:
+        same = choice.settings[top] == choice.settings[choice.order[0]]
+        why = choice.unusable.get(top) or (
+            "it agrees less with the models of other settings" if same else choice.why_not(choice.settings[top])
         )
-    elif compared_with:
-        sentences.append(f"It was compared with {compared}; an interval that covers in 95 % needs {_LEAST}.")
-    if chosen.informative > 1:
-        limit = chance(chosen.informative, partners(contents, chosen.run), len(order))
-        words = rotated(chosen.informative, len(order))
-        sentences.append(f"{words[0].upper()}{words[1:]} {limit:.2f} (95 %).")
-    near = near_threshold((contents.codes(str(run))[1] for run in runs), contents.kl_threshold)
+        sentences.append(f"{about.iloc[top]['label']} has the highest UDR, {values[top]:.2f}, but {why}.")
+    near = near_threshold((contents.codes(str(run))[1] for run in about["run"]), contents.kl_threshold)
     sentences += [f"{near}."] if near else []
-    share = _between(values[order], contents.about["setting"].to_numpy()[rows][order])
+    share = _between(values[known], about["setting"].to_numpy()[known])
     if np.isfinite(share):
         sentences.append(
             f"{100 * share:.0f} % of the variance of UDR lies between settings rather than between seeds: "
@@ -242,65 +218,15 @@ def _without_ranking(contents: Contents, data: str, rows: NDArray[np.int64], lab
 
 
 def explained(contents: Contents, run: str) -> float:
-    """1 - the squared error of a run's reconstructions over that of the mean image; NaN where that cannot be had."""
+    """Return the share of the variance of pixels that a run's reconstructions explain; NaN where it cannot be had."""
     from karenina.training import open as open_run
 
-    data = str(contents.about.loc[run, "data"])
     try:
-        images = contents.inputs(data).images[:IMAGES].astype(np.float64) / 255
+        images = contents.inputs(str(contents.about.loc[run, "data"])).images
         opened = open_run(contents.paths[run])
         codes = np.array(contents.codes(run)[0][: len(images)], dtype=np.float32)
     except (ValueError, OSError):
         return float("nan")
     if images.shape[1:] != tuple(opened.config.image_shape):
         return float("nan")
-    error = float(((opened.decode(codes) - images) ** 2).sum())
-    spread = float(((images - images.mean(axis=0)) ** 2).sum())
-    return 1 - error / spread if spread > 0 else float("nan")
-
-
-def chance(latents: int, partners: int = 1, models: int = 1) -> float:
-    """What the highest UDR of so many models stays below in 95 % of cases when all of them share so many latents, each
-    up to a random rotation of its own. partners: with how many each is compared.
-
-    The UDR of two such models (Duan et al. 2020, equation 2) is drawn. The median of P draws lies below their
-    q-quantile with the probability I_q((P + 1) / 2, (P + 1) / 2), and the highest of M medians with its M-th power.
-
-    >>> chance(1)
-    1.0
-    >>> chance(10) < chance(3) < chance(3, models=20), chance(3, partners=9) < chance(3)
-    (True, True)
-    """
-    half = (partners + 1) / 2
-    return float(np.quantile(_rotated(latents), betaincinv(half, half, SURE ** (1 / models))))
-
-
-@cache
-def _rotated(latents: int) -> NDArray[np.float64]:
-    """The UDR of pairs of models that differ by a random rotation, many times."""
-    turned = np.abs(np.linalg.qr(np.random.default_rng(0).normal(size=(DRAWS, latents, latents)))[0])
-    found = [(turned.max(axis=axis) ** 2 / turned.sum(axis=axis)).mean(axis=1) for axis in (1, 2)]
-    return np.clip(np.mean(found, axis=0), 0, 1)
-
-
-def why_not(contents: Contents, run: str, active: int, udr: float, models: int) -> str:
-    """Why a run is not worth picking as the best of so many models; "" where it is."""
-    if active == 0:
-        return f"no latent is active (none has a KL above {contents.kl_threshold:g} nats)"
-    share = explained(contents, run)
-    if share < LEAST_EXPLAINED:
-        part = f"explain {100 * share:.0f} % of the variance of the pixels" if share > 0.005 else "explain nothing"
-        return f"its reconstructions are no better than the mean image: they {part}"
-    if active > 1 and udr <= (limit := chance(active, partners(contents, run), models)):
-        return f"its seeds agree no more than chance: UDR {udr:.2f}, where {rotated(active, models)} {limit:.2f} (95 %)"
-    return ""
-
-
-def partners(contents: Contents, run: str) -> int:
-    """With how many models a run was compared; 1 where that is not known, which asks most of it."""
-    return contents.intervals.get(run, (0.0, 0.0, 0))[2] or 1
-
-
-def rotated(active: int, models: int) -> str:
-    best = f"the best of {models} models" if models > 1 else "a model"
-    return f"{best} with {active} latents rotated at random has up to"
+    return explained_variance(opened, images, codes)

@@ -272,8 +272,9 @@ def read_runs(
         return found[name].codes, found[name].kl
 
     configs = {name: run.config for name, run in opened.items()}
+    versions = ("udr_lasso", "udr_lasso_a2a") if len(opened) <= MOST_COMPARED else ("udr_lasso",)
     frame = table_of_runs(configs, {name: one.rows() for name, one in found.items()})
-    frame, pairs = _compared(frame, codes, Selection(udr=("udr_lasso",)))
+    frame, pairs = _compared(frame, codes, Selection(udr=versions))
     folders = {name: Path(str(run.path)) for name, run in opened.items()}
     listed = " ".join(shlex.quote(os.path.relpath(folder)) for folder in folders.values())
     commands = [_train_command(config, folders[name]) for name, config in configs.items()]
@@ -286,6 +287,7 @@ def read_runs(
         cache(lambda name: Inputs.of(datas[name])),
         tuple(notes),
         (*commands, f"karenina report {listed}"),
+        versions=versions,
     )
 
 

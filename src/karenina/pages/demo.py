@@ -28,7 +28,7 @@ metrics = ["mig", "mig_sup", "modularity", "sap", "dci_lasso", "dci_forest", "z_
 rows = 3000
 
 [selection]
-udr = ["udr_lasso", "udr_spearman"]
+udr = ["udr_lasso", "udr_lasso_a2a", "udr_spearman"]
 """
 
 
