@@ -22,7 +22,7 @@ from pages import markdown, write_part
 
 import karenina
 from karenina._files import atomic
-from karenina.fitting.choice import KEPT
+from karenina.selection.choice import KEPT
 
 METRICS = {"mig": "MIG", "dci_boosted": "DCI"}
 FASHION = Path("/usr/share/datasets/fashion-mnist")

@@ -1,4 +1,4 @@
-"""The choice without labels and its chance, on planted models: rotations, signed permutations, models that draw nothing."""
+"""The choice without labels and its chance, on planted models: rotations, signed permutations, blind decoders."""
 
 import numpy as np
 import pytest

@@ -320,7 +320,7 @@ def explained_variance(run: "Run", images: NDArray[np.uint8], codes: NDArray[np.
     codes: its mean codes (n, L) of them. 0 is as good as the mean image, below is worse; NaN where all images are the
     same.
     """
-    few = images[:500]
+    few = images[: min(500, len(codes))]
     values = few.astype(np.float64) / 255
     left = ((values - run.decode(codes[: len(few)])) ** 2).sum()
     total = ((values - values.mean(0)) ** 2).sum()

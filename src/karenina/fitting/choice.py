@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from karenina.training import Run
     from karenina.training.config import Config
 
-ROWS = 2000  # images on which models are compared
+ROWS = 10_000  # images on which models are compared: those of a report, so that both say the same
 CLEAR_KL = CLEARLY * ACTIVE_KL  # nats above which a latent of a fit is called active
 
 COLUMNS = ["rank", "run", "method", "strength", "seed", "agreement", "udr_setting", "udr", "udr_a2a", "low", "high"]

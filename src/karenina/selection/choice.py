@@ -20,11 +20,11 @@ LEAST_EXPLAINED = 0.05  # A model that explains less of the variance of the pixe
 POOR = 0.5  # Below this share of the variance reconstructions are called poor.
 FEW_IMAGES, VERY_FEW_IMAGES = 1000, 100
 FEW_STEPS = 1000
-FEW_SEEDS = 4
+FEW_SEEDS, TOO_FEW_SEEDS = 4, 2
 NO_TRUST, CARE, FAIR = "do not trust any of these", "with care", "fairly sure"
 
-SURE = 0.95
-_DRAWS, _FEWER_DRAWS = 4000, 500  # of settings whose models are rotated at random; fewer where they are large
+SURE = 0.99  # One choice in a hundred among models that share nothing may pass.
+_DRAWS, _FEWER_DRAWS = 20_000, 1000  # of settings whose models are rotated at random; fewer where they are large
 _MOST_LATENTS = 32  # Chance falls with the number of latents, so that a bound on it is safe.
 
 
@@ -33,7 +33,7 @@ class Agreement:
     """How far the seeds of a setting agree.
 
     udr: the median of its models, low and high: their range. chance: what the highest such median of as many settings
-    stays below in 95 % of cases when every model is rotated at random. active: latents of the typical model of it.
+    stays below in 99 % of cases when every model is rotated at random. active: latents of the typical model of it.
     """
 
     udr: float
@@ -133,10 +133,10 @@ class Choice:
         seen = name if alone else f"The {found.seeds} seeds of {name}"
         seen += f" {'agrees' if alone else 'agree'} with UDR {found.udr:.2f}"
         seen += f" (range {found.low:.2f} to {found.high:.2f})" if found.seeds > 2 else ""
-        against = f"models rotated at random would reach {limit:.2f} (95 %)"
+        against = f"models rotated at random would reach {limit:.2f} (99 %)"
         if found.value <= 0:
             return Verdict(NO_TRUST, f"{seen}, and {against}: they agree no more than chance.", limit)
-        if found.seeds == 2:
+        if 1 < found.seeds <= TOO_FEW_SEEDS:
             return Verdict(NO_TRUST, f"{seen}, but two seeds are one comparison: train more of them.", limit)
         above = f"{seen}; {against}, perfect agreement is 1."
         doubts = {
@@ -253,7 +253,7 @@ def _kept(agreements: dict[Hashable, Agreement]) -> set[Hashable]:
 
 
 def chance(active: int, seeds: int = 2, settings: int = 1) -> float:
-    """Return what the UDR of the best of some settings stays below in 95 % of cases when nothing is shared but a space.
+    """Return what the UDR of the best of some settings stays below in 99 % of cases when models share only a space.
 
     All models have so many active latents, which span the same space, each in a random rotation of its own. The UDR of
     a setting is the median over its seeds of each one's median over the others. One latent cannot be rotated: 1.
@@ -268,7 +268,7 @@ def chance(active: int, seeds: int = 2, settings: int = 1) -> float:
 
 
 def chance_of_model(active: int, partners: int = 1, models: int = 1) -> float:
-    """Return what the highest UDR of so many models, each compared with so many others, stays below in 95 % of cases.
+    """Return what the highest UDR of so many models, each compared with so many others, stays below in 99 % of cases.
 
     The models are as in `chance`. The median of P draws lies below their q-quantile with the probability
     I_q((P + 1) / 2, (P + 1) / 2), and the highest of M medians with its M-th power.
@@ -295,7 +295,7 @@ def _rotated_settings(latents: int, seeds: int) -> Floats:
     The similarity of two such models is the rotation from one to the other (Duan et al. 2020, equation 2).
     """
     rng = np.random.default_rng([latents, seeds])
-    draws = _DRAWS if latents * seeds <= 100 else _FEWER_DRAWS
+    draws = _DRAWS if latents * seeds <= 50 else _FEWER_DRAWS
     block = max(1, 2_000_000 // (seeds * latents * latents))
     found = []
     for start in range(0, draws, block):
