@@ -109,7 +109,7 @@ def _distinct(contents: Contents, data: str) -> int | None:
         images = contents.inputs(data).images
     except (ValueError, OSError):
         return None
-    return len({hashlib.sha256(np.ascontiguousarray(image)).digest() for image in images})
+    return len({hashlib.sha256(np.ascontiguousarray(image).tobytes()).digest() for image in images})
 
 
 NO_LABELS = "There are no labels, so nothing here checks the choice: look at the traversals."
