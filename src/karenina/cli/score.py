@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from karenina._files import atomic
 from karenina.cli._common import (
     DataDir,
     Device,
@@ -180,7 +181,8 @@ def _compare(
         first, second, factors, continuous = *_same_rows(paths, columns), None
     found = difference(first, second, factors, metrics, protocol, seed=seed, continuous=continuous)
     if csv is not None:
-        found.to_csv(csv, index=False)
+        with atomic(csv) as part:
+            found.to_csv(part, index=False)
     if as_json:
         print(found.to_json(orient="records", indent=2))
         return

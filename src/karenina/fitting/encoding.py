@@ -30,14 +30,14 @@ HISTORY = "history.parquet"
 
 def chosen_run(run: "Run | str | os.PathLike[str]") -> "Run":
     """A run that has a directory, the run in a directory, or the one that the fit in it chose."""
-    from karenina.training.run import Run
-    from karenina.training.run import open as open_run
+    from karenina.training.run import as_run
 
-    if not isinstance(run, Run):
-        return pick(run) if (Path(run) / FIT).exists() else open_run(run)
-    if run.path is None:
+    if isinstance(run, str | os.PathLike) and (Path(run) / FIT).exists():
+        return pick(run)
+    found = as_run(run)
+    if found.path is None:
         raise ValueError("the run was trained without out=, so it has no directory: give it one")
-    return run
+    return found
 
 
 def columns(run: "Run", where: str | os.PathLike[str]) -> list[str]:

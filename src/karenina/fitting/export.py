@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from karenina._active import ACTIVE_KL
-from karenina._files import checksum
+from karenina._files import checksum, naming
 from karenina._plugins import need
 from karenina._version import __version__
 from karenina.data import names as data_names
@@ -95,7 +95,8 @@ def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to:
     target.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=target, prefix=".export."))
     try:
-        KINDS[to](opened, run, work)
+        with naming(target):
+            KINDS[to](opened, run, work)
         made = sorted(path.name for path in work.iterdir())
         for name in made:
             (work / name).replace(target / name)
