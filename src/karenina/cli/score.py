@@ -104,7 +104,7 @@ def score(
     published = _published(against, protocol) if against is not None else None
     if any(path.is_dir() for path in paths) and (code_names or factor_columns or missing != "refuse"):
         raise ValueError("--codes, --factors and --missing go with files of codes and factors, not with runs")
-    columns = {"codes": code_names, "factors": factor_columns, "missing": missing}
+    columns: dict[str, Any] = {"codes": code_names, "factors": factor_columns, "missing": missing}
     if len(paths) == 2 and (all(path.is_dir() for path in paths) or all(path.suffix == ".npz" for path in paths)):
         _compare(paths, names, protocol, seed, data, data_dir, as_json, csv, columns)
         return
