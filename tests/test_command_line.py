@@ -178,7 +178,9 @@ def test_fit_encode_and_export_print_json_alone_or_what_is_next(folder, tmp_path
     assert karenina.open(out / found["run"]).config.image_shape == (1, 8, 8)
     codes = tmp_path / "codes.csv"
     encoded = command("encode", out, photos, "--out", codes, "--device", "cpu", "--json")
-    assert json.loads(encoded.stdout) == {"codes": str(codes), "images": 12}
+    said = json.loads(encoded.stdout)
+    assert said == {"codes": str(codes), "images": 12, "inactive": said["inactive"]}
+    assert set(said["inactive"]) <= set(codes.read_text().splitlines()[0].split(","))
     exported = command("export", out, "--to", "torchscript", "--out", tmp_path / "files", "--json")
     assert str(tmp_path / "files") in json.loads(exported.stdout)["files"][0]
 

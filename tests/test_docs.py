@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import json
 import os
 import re
 import runpy
@@ -37,6 +38,36 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
         exec(compile(shorter(block), str(page), "exec"), names)
 
 
+def run_on(html):
+    """Lines inside paragraphs that should have been items of a list, rows of a table, headings or fences."""
+    paragraphs = re.findall(r"<p>(.*?)</p>", html, flags=re.DOTALL)
+    begins = re.compile(r"^\s*(?:(?:[-*+] |\d+[.)] |#+ |```).*|\|.*\|$)", flags=re.MULTILINE)
+    return [line.strip() for text in paragraphs for line in begins.findall(text)]
+
+
+def test_lists_and_tables_are_rendered_as_such():
+    markdown = pytest.importorskip("markdown", reason="needs the extra docs")
+    pytest.importorskip("pymdownx", reason="needs the extra docs")
+    site = re.search(r"^markdown_extensions:\n(.*?)^\w", (ROOT / "mkdocs.yml").read_text(), re.DOTALL | re.MULTILINE)[1]
+    extensions = re.findall(r"^  - ([\w.]+)", site, flags=re.MULTILINE)
+    assert "tables" in extensions
+
+    def found(text):
+        return run_on(markdown.markdown(text, extensions=extensions))
+
+    assert found("Start here\n- a\n- b") == ["- a", "- b"]
+    assert found("Start here\n\n- a\n- b\n  more") == []
+    notebooks = {
+        path: "\n\n".join(
+            "".join(cell["source"]) for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "markdown"
+        )
+        for path in sorted((ROOT / "examples").glob("*.ipynb"))
+    }
+    pages = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*/*.md"))]
+    texts = {page: page.read_text() for page in pages} | notebooks
+    assert {page.name: lines for page, text in texts.items() if (lines := found(text))} == {}
+
+
 def test_what_contributing_names_is_there():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     named = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
@@ -61,6 +92,7 @@ def test_the_site_is_built_without_a_broken_link_and_every_page_is_in_its_naviga
     assert done.returncode == 0, done.stdout + done.stderr
     pages = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.html")}
     assert {"index.html", "readme.html", "contributing.html", "api/metrics.html"} <= pages
+    assert {name: lines for name in pages if (lines := run_on((tmp_path / "site" / name).read_text()))} == {}
     assert 'id="karenina.metrics.information.mig"' in (tmp_path / "site" / "api" / "metrics.html").read_text()
 
 

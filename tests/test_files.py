@@ -1,3 +1,5 @@
+import errno
+
 import pytest
 
 from karenina._files import atomic, sweep
@@ -26,6 +28,26 @@ def test_atomic_keeps_the_old_file_on_failure(tmp_path, error):
         write_half()
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_full_disk_is_named_with_the_file(tmp_path):
+    resource = pytest.importorskip("resource", reason="Windows has no limits of this kind")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def write(path):
+        with atomic(path) as part:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+            try:
+                part.write_bytes(bytes(100_000))
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    with pytest.raises(OSError, match=r"File too large: '.*table.csv'") as said:
+        write(tmp_path / "table.csv")
+    assert said.value.errno == errno.EFBIG
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError, match="other.csv"), atomic(tmp_path / "table.csv"):
+        (tmp_path / "other.csv").read_text()  # which names its own file
 
 
 def test_sweeping_takes_what_nobody_writes_and_nothing_else(tmp_path):

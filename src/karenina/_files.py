@@ -20,6 +20,23 @@ except ImportError:  # Windows has no such locks
 
 
 @contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let the error of a full disk, which does not say which file it is about, name this one.
+
+    >>> with naming("table.csv"):
+    ...     raise OSError(errno.ENOSPC, "No space left on device")
+    Traceback (most recent call last):
+    OSError: [Errno 28] No space left on device: 'table.csv'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or error.filename is not None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from error
+
+
+@contextmanager
 def atomic(path: str | os.PathLike[str], *, older: Path | None = None) -> Iterator[Path]:
     """Give a temporary path beside `path`; on success it takes the place of `path`, on failure it is removed.
 
@@ -38,9 +55,10 @@ def atomic(path: str | os.PathLike[str], *, older: Path | None = None) -> Iterat
         umask = os.umask(0)
         os.umask(umask)
         part.chmod(0o666 & ~umask)
-        yield part
-        with part.open("rb+") as file:  # on the disk before the name changes, so a power cut leaves no hole
-            os.fsync(file.fileno())
+        with naming(path):
+            yield part
+            with part.open("rb+") as file:  # on the disk before the name changes, so a power cut leaves no hole
+                os.fsync(file.fileno())
         if older is not None and path.exists():
             path.replace(older)
         part.replace(path)

@@ -3,14 +3,18 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import karenina
+from karenina._console import plain_console
 from karenina.cli import app
 from karenina.evaluation.data import inputs
 from karenina.evaluation.ranking import CRITERIA, centrality, pipe, plot_pairs, rank
 from karenina.evaluation.scoring import evaluate
+from karenina.fitting.encoding import encode
+from karenina.fitting.export import export
 from karenina.training.jacobian import decoder_jacobian
 from karenina.training.pictures import save_reconstructions, traverse
 
@@ -250,3 +254,54 @@ def test_tasks_go_into_the_table(runs):
     one = karenina.score(found.codes, found.factors[:, :1], metrics="mig", tasks=True)
     fairness = next(row for row in one.rows if row.metric == "fairness")
     assert "needs two factors" in fairness.note
+
+
+def test_a_row_is_one_line_of_what_differs(runs, tmp_path, monkeypatch):
+    other = tmp_path / "with a name that is longer than a terminal has room for, as names of runs often are"
+    karenina.train("blobs", "dip_vae_i", seed=0, latents=4, steps=30, trace=True, out=other)
+    monkeypatch.setattr("karenina.cli.rank.console", lambda: plain_console(width=80))
+
+    def lines(*paths):
+        words = ["rank", *map(str, paths), "--by", "elbo", "--rows", "50"]
+        found = CliRunner().invoke(app, words, catch_exceptions=False)
+        assert found.exit_code == 0
+        rows = found.output.splitlines()[: len(paths) + 1]
+        assert [row.split()[0] for row in rows] == ["rank", *map(str, range(1, len(paths) + 1))]
+        assert max(map(len, rows)) <= 80
+        return rows, found.output
+
+    rows, text = lines(*runs)
+    assert rows[0].split() == ["rank", "run", "setting", "seed", "score", "active"]
+    assert sorted(row.split()[1:3] for row in rows[1:]) == [
+        [f"beta{beta}-{seed}", f"beta={beta}.0"] for beta in (1, 16) for seed in (0, 1)
+    ]
+    assert "all: beta_vae, 150 steps, mlp, 4 latents, batch=64" in text
+    assert f"runs in {runs[0].parent}\n" in text
+    rows, _ = lines(*runs[:2])
+    assert rows[0].split() == ["rank", "run", "seed", "score", "active"]
+    lines(*runs[:2], other)
+
+
+@pytest.mark.parametrize("given", ["module", "frame", "nothing", "number"])
+def test_what_is_no_run_is_said_in_one_line(runs, given, tmp_path):
+    run = karenina.open(runs[0])
+    wrong = {"module": run.module, "frame": pd.DataFrame({"a": [1]}), "nothing": None, "number": 3}[given]
+    kind = type(wrong).__name__
+    expected = f"is of type {kind}, expected a run or the path of its directory"
+    for call in (
+        lambda: rank([run, wrong]),
+        lambda: karenina.compare(wrong, run, tmp_path),
+        lambda: karenina.compare(run, wrong, tmp_path),
+        lambda: karenina.evaluate(wrong),
+        lambda: karenina.report([wrong], tmp_path),
+        lambda: encode(wrong, "blobs", tmp_path / "codes.csv"),
+        lambda: export(wrong, tmp_path / "exported"),
+    ):
+        with pytest.raises(ValueError, match=expected):
+            call()
+    if given != "frame":  # whose columns are a list of paths
+        with pytest.raises(ValueError, match=expected):
+            rank(wrong)
+    assert rank(run, "elbo", rows=20).runs == (run,)
+    with pytest.raises(ValueError, match="codes is of type Autoencoder, expected a run"):
+        karenina.score(run.module)

@@ -1,4 +1,5 @@
 import io
+import json
 import struct
 import sys
 import warnings
@@ -10,7 +11,6 @@ import pytest
 
 from karenina import cli
 from karenina.metrics.files import read_codes
-from karenina.metrics.scoring import score
 
 CODES = np.arange(12.0).reshape(4, 3)
 FACTORS = np.array([[0, 1], [1, 0], [0, 0], [1, 1]])
@@ -93,7 +93,7 @@ def test_large_integers_in_tables_are_labels(tmp_path, ending):
         ("a.csv", b"", "not readable as a .csv"),
         ("a.csv", b"\xff\xfe\x00", "not readable as a .csv"),
         ("a.csv", b"code,factor\n1,2\n3,\n", "'factor' has no value in row 1"),
-        ("a.csv", b"code,factor\nx,2\ny,3\n", "'code' is not numbers"),
+        ("a.csv", b"code,factor\n1,2\ny,3\n", "'code' is not numbers: 'y' in row 1"),
         ("a.parquet", b"PAR1", "not readable as a .parquet"),
         ("a.parquet", b"", "not readable as a .parquet"),
         ("a.txt", b"1 2", "expected one .npz"),
@@ -105,13 +105,185 @@ def test_wrong_files_are_named(tmp_path, name, content, message):
         read_codes([tmp_path / name])
 
 
-def test_missing_values_of_codes_are_named(tmp_path):
+def with_holes():
     table = frame().astype({"code_1": "Int64"})
     table.loc[2, "code_1"] = pd.NA
-    table.to_parquet(tmp_path / "t.parquet")
-    codes, factors, _ = read_codes([tmp_path / "t.parquet"])
-    with pytest.raises(ValueError, match="nan at row 2, column 1"):
-        score(codes, factors)
+    table.loc[1, "factor_shape"] = None
+    table.loc[2, "factor_x"] = np.nan
+    return table
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "two", "npz", "npy"])
+def test_missing_values_are_counted_and_left_out_on_request(tmp_path, form):
+    table, end = with_holes(), "csv" if form == "two" else form
+    paths = [tmp_path / f"t.{end}"]
+    if form in ("npz", "npy", "two"):
+        codes, factors = table.iloc[:, :3].astype(float), table.iloc[:, 3:]
+        if form != "two":
+            factors = factors.assign(factor_shape=[0.0, np.nan, 0.0, 1.0])
+        if form == "npz":
+            np.savez(paths[0], codes=codes, factors=factors)
+        else:
+            paths = [tmp_path / f"codes.{end}", tmp_path / f"factors.{end}"]
+            for path, part in zip(paths, (codes, factors)):
+                part.to_csv(path, index=False) if form == "two" else np.save(path, part)
+    else:
+        table.to_csv(paths[0], index=False) if form == "csv" else table.to_parquet(paths[0])
+    with pytest.raises(ValueError, match="2 of 4 rows lack a value: .* has no value in row 2.*--missing drop") as said:
+        read_codes(paths)
+    column = "'code_1'" if form in ("csv", "parquet", "two") else "column 1 of codes"
+    assert f"{column} has no value in row 2" in str(said.value)
+    with pytest.warns(UserWarning, match="left out 2 of 4 rows"):
+        codes, factors, _ = read_codes(paths, missing="drop")
+    assert (codes == CODES[[0, 3]]).all()
+    assert (factors == FACTORS[[0, 3]]).all()
+
+
+def test_rows_that_all_lack_a_value_are_refused(tmp_path):
+    frame().assign(code_1=np.nan).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match="no row has all values: 'code_1' has no value in rows 0, 1, 2 and 1 more"):
+        read_codes([tmp_path / "t.csv"], missing="drop")
+    with pytest.raises(ValueError, match="missing must be one of refuse, drop, got 'x'"):
+        read_codes([tmp_path / "t.csv"], missing="x")
+
+
+FILES = [f"a{i}.png" for i in range(4)]
+ENCODED = pd.DataFrame({"image": FILES, "latent_0": CODES[:, 0], "hair": CODES[:, 1], "latent_2": CODES[:, 2]})
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_codes_as_encode_writes_them_are_matched_with_factors_by_the_names_of_images(tmp_path, ending):
+    def write(table, name):
+        path = tmp_path / f"{name}.{ending}"
+        table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path)
+        return path
+
+    codes = write(ENCODED, "codes")
+    factors = pd.DataFrame({"file": FILES, "shape": ["cube", "disc", "cube", "disc"], "x": FACTORS[:, 1]})
+    turned = factors.iloc[[2, 0, 3, 1]]
+    shorter = turned.assign(file=turned.file.str.removesuffix(".png"))
+    for there in (factors, turned, shorter, turned.rename(columns={"file": "image"}), factors.drop(columns="file")):
+        z, v, names = read_codes([codes, write(there, "factors")])
+        assert (z == CODES).all()
+        assert (v == FACTORS).all()
+        assert names == ("shape", "x")
+    with pytest.warns(UserWarning, match="factors.* has rows without codes: a2.png"):
+        assert (read_codes([write(ENCODED.drop(2), "codes"), write(turned, "factors")])[1] == FACTORS[[0, 1, 3]]).all()
+    with pytest.raises(ValueError, match="none of the names of images .*x/a0.png.* expected such as a0.png"):
+        read_codes([write(ENCODED, "codes"), write(factors.assign(file="x/" + factors.file), "factors")])
+    with pytest.raises(ValueError, match="'file' names a0.png more than once"):
+        read_codes([codes, write(factors.assign(file=["a0.png", *FILES[:3]]), "factors")])
+    with pytest.raises(ValueError, match="1 of 4 rows lacks a value: .*factors.* has no row for a1.png"):
+        read_codes([codes, write(factors.drop(1), "factors")])
+    with pytest.warns(UserWarning, match="left out 1 of 4 rows"):
+        z, v, _ = read_codes([codes, write(factors.drop(1), "factors")], missing="drop")
+    assert (z == CODES[[0, 2, 3]]).all()
+    assert (v == FACTORS[[0, 2, 3]]).all()
+
+
+def test_codes_of_an_array_are_numbered_and_factors_follow_in_order(tmp_path):
+    ENCODED.assign(image=["0", "1", "2", "3"]).to_csv(tmp_path / "codes.csv", index=False)
+    np.save(tmp_path / "factors.npy", FACTORS)
+    z, v, names = read_codes([tmp_path / "codes.csv", tmp_path / "factors.npy"])
+    assert (z == CODES).all()
+    assert (v == FACTORS).all()
+    assert names is None
+    table = pd.DataFrame({"made": ["w", "x", "y", "z"], "x": FACTORS[:, 1]})
+    table.to_csv(tmp_path / "factors.csv", index=False)
+    np.save(tmp_path / "codes.npy", CODES)
+    with pytest.warns(UserWarning, match="left out 'made', which differs in every row"):
+        assert read_codes([tmp_path / "codes.npy", tmp_path / "factors.csv"])[2] == ("x",)
+    np.save(tmp_path / "factors.npy", FACTORS[:3])
+    with pytest.raises(ValueError, match=r"codes.csv has 4 rows and .*factors.npy 3"):
+        read_codes([tmp_path / "codes.csv", tmp_path / "factors.npy"])
+
+
+def test_one_table_with_codes_of_encode(tmp_path):
+    table = pd.concat([ENCODED, frame().iloc[:, 3:]], axis=1).assign(image=range(4))
+    table.rename(columns={"hair": "latent_1"}).to_csv(tmp_path / "t.csv", index=False)
+    assert (read_codes([tmp_path / "t.csv"])[0] == CODES).all()
+    table.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match="hair could be codes or factors; .*--codes"):
+        read_codes([tmp_path / "t.csv"])
+    for wanted in (["latent_0", "hair", "latent_2"], "latent_0,hair,latent_2", "*a*t_0, ha*, latent_2"):
+        z, v, names = read_codes([tmp_path / "t.csv"], codes=wanted)
+        assert (z == CODES).all()
+        assert (v == FACTORS).all()
+        assert names == ("shape", "x")
+
+
+def test_columns_and_arrays_are_named(tmp_path):
+    table = frame().rename(columns=lambda name: name.replace("code_", "z").removeprefix("factor_"))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    for given in ({"codes": "z*"}, {"factors": "shape,x"}, {"codes": ["z0", "z1", "z2"], "factors": ["shape", "x"]}):
+        z, v, names = read_codes([tmp_path / "t.csv"], **given)
+        assert (z == CODES).all()
+        assert (v == FACTORS).all()
+        assert names == ("shape", "x")
+    z, v, names = read_codes([tmp_path / "t.csv", tmp_path / "t.csv"], codes="z2,z0", factors="x")
+    assert (z == CODES[:, [2, 0]]).all()
+    assert (v == FACTORS[:, [1]]).all()
+    np.savez(tmp_path / "a.npz", z=CODES, shape=["cube", "disc", "cube", "disc"], x=FACTORS[:, 1], both=FACTORS)
+    z, v, names = read_codes([tmp_path / "a.npz"], codes="z", factors="shape,x")
+    assert (z == CODES).all()
+    assert (v == FACTORS).all()
+    assert names == ("shape", "x")
+    assert (read_codes([tmp_path / "a.npz"], codes="z", factors="both")[1] == FACTORS).all()
+
+
+@pytest.mark.parametrize(
+    ("paths", "given", "message"),
+    [
+        (["t.csv"], {"codes": "code_9"}, "t.csv has no column 'code_9'; did you mean code_"),
+        (["t.csv"], {"codes": "q*"}, "no column 'q[*]'"),
+        (["t.csv"], {"codes": ""}, "codes names nothing"),
+        (["t.csv"], {"factors": "code_0,factor_x", "codes": "code_*"}, "code_0 cannot be both"),
+        (["t.csv"], {"codes": "factor_shape", "factors": "factor_x"}, "'factor_shape' is not numbers"),
+        (["a.npz"], {"codes": "z"}, "a.npz has no array z; it holds codes, factors"),
+        (["a.npz"], {"factors": "codes"}, "codes cannot be both"),
+        (["c.npy", "c.npy"], {"codes": "z"}, "c.npy is one array without names"),
+        (["t.csv", "t.csv"], {}, "should hold codes, and .*factor_x begin as factors do"),
+        (["f.csv", "t.csv"], {}, "should hold factors, and code_0.* begin as codes do"),
+        (["t.csv", "a.npz"], {}, "expected one .npz"),
+        (["w.csv", "f.csv"], {}, "'latent_0' is not numbers: '[?]' in row 1"),
+        (["u.csv", "f.csv"], {}, "u.csv has no columns of codes; it has image, note"),
+        (["t.csv", "t.csv", "t.csv"], {}, "expected one .npz"),
+    ],
+)
+def test_wrong_names_are_one_line(tmp_path, paths, given, message):
+    frame().to_csv(tmp_path / "t.csv", index=False)
+    frame().iloc[:, :3].to_csv(tmp_path / "f.csv", index=False)
+    np.savez(tmp_path / "a.npz", codes=CODES, factors=FACTORS)
+    np.save(tmp_path / "c.npy", CODES)
+    (tmp_path / "w.csv").write_text("image,latent_0\na,1\nb,?\n")
+    (tmp_path / "u.csv").write_text("image,note\na,x\nb,y\n")
+    with pytest.raises(ValueError, match=message):
+        read_codes([tmp_path / path for path in paths], **given)
+
+
+@pytest.mark.filterwarnings("default")
+def test_score_takes_what_encode_wrote(tmp_path, capsys, monkeypatch):
+    rng = np.random.default_rng(0)
+    factors = rng.integers(4, size=(200, 2))
+    codes = pd.DataFrame(factors + 0.01 * rng.normal(size=(200, 2)), columns=["latent_0", "hair"])
+    codes.insert(0, "image", [f"{i}.png" for i in range(200)])
+    labels = pd.DataFrame(factors, columns=["shape", "x"]).assign(file=codes.image)[["file", "shape", "x"]]
+    codes.to_csv(tmp_path / "codes.csv", index=False)
+    labels.sample(frac=1, random_state=1).to_csv(tmp_path / "labels.csv", index=False)
+    words = ["score", tmp_path / "codes.csv", tmp_path / "labels.csv", "--metrics", "mig", "--json"]
+    monkeypatch.setattr(sys, "argv", ["karenina", *map(str, words)])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code == 0
+    assert json.loads(capsys.readouterr().out)["scores"][0]["value"] > 0.9
+    labels.loc[3, "x"] = np.nan
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    code, lines = say(words, monkeypatch, capsys)
+    assert code == 2
+    assert len(lines) == 1
+    assert "'x' has no value for 3.png" in lines[0]
+    assert say([*words, "--missing", "drop", "--codes", "hair"], monkeypatch, capsys)[0] == 0
+    assert say(["score", tmp_path, "--codes", "x"], monkeypatch, capsys)[0] == 2
 
 
 def test_missing_arrays_and_pickles(tmp_path):

@@ -1,6 +1,7 @@
 """`karenina fit`, `encode` and `export`: from images of your own to a chosen model, its codes and files of it."""
 
 import errno
+import json
 import sys
 import time
 from pathlib import Path
@@ -114,19 +115,25 @@ def encode(
         typer.Argument(help="A folder of images, an .npz or an .h5 of any image size, or a data set's name."),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Table of codes: .parquet or .csv.")],
-    active: Annotated[bool, typer.Option("--active", help="Write only active latents (fits only).")] = False,
+    active: Annotated[bool, typer.Option("--active", help="Write only active latents.")] = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Write the codes of images to a table: a row per image, a column per latent, by its name if it has one."""
+    from karenina.fitting.encoding import beside
     from karenina.fitting.encoding import encode as run_encode
 
     use_device(device)
     count = run_encode(run, images, out, active=active)
+    about = json.loads(beside(out).read_text(encoding="utf-8"))
+    inactive = [one["name"] for one in about["latents"] if one["active"] is False]
     if as_json:
-        print_json({"codes": out, "images": count})
+        print_json({"codes": out, "images": count, "inactive": inactive})
         return
-    print(f"wrote the codes of {count:,} images to {out}")
+    print(f"wrote the codes of {count:,} images to {out}, and what is known of their latents to {beside(out)}")
+    if inactive:
+        below = f"not active (a KL of at most {about['kl_threshold']:g} nats): they carry nothing"
+        print(f"{len(inactive)} of {len(about['latents'])} latents are {below}: {', '.join(inactive)}")
 
 
 def export(

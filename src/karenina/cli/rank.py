@@ -1,5 +1,6 @@
 """`karenina rank`."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -58,7 +59,7 @@ def rank(
     """Rank runs without labels; the best is first."""
     from rich.table import Table
 
-    from karenina.evaluation.ranking import plot_pairs
+    from karenina.evaluation.ranking import plot_pairs, settings_apart
     from karenina.evaluation.ranking import rank as rank_runs
 
     use_device(device)
@@ -78,15 +79,30 @@ def rank(
     if as_json:
         print(ranking.frame.to_json(orient="records", indent=2))
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("rank", "run", "setting", "seed", "score", "interval", "active"):
-        table.add_column(heading, justify="left" if heading in ("run", "setting") else "right", overflow="fold")
-    for row in ranking.frame.itertuples():
-        interval = f"{row.low:.3f} .. {row.high:.3f}" if row.low == row.low else "-"
-        cells = (row.rank, row.run, row.setting, row.seed, f"{row.score:.3f}", interval, row.active)
-        table.add_row(*map(str, cells))
+    frame = ranking.frame
+    apart, shared = settings_apart([run.config for run in ranking.runs])
+    try:
+        folder = os.path.commonpath([os.path.dirname(run) for run in frame["run"]])
+    except ValueError:  # of paths from here and from the root
+        folder = ""
+    below = [os.path.relpath(run, folder) if folder else run for run in frame["run"]]
+    interval = [f"{low:.3f} .. {high:.3f}" if low == low else "-" for low, high in zip(frame["low"], frame["high"])]
+    columns: dict[str, list[str]] = {"rank": [str(rank) for rank in frame["rank"]], "run": below}
+    columns |= {"setting": apart} if any(apart) else {}
+    columns |= {"seed": [str(seed) for seed in frame["seed"]], "score": [f"{score:.3f}" for score in frame["score"]]}
+    columns |= {"interval": interval} if set(interval) != {"-"} else {}
+    columns |= {"active": [str(active) for active in frame["active"]]}
     screen = console()
+    _cut(columns, screen.width)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in columns:
+        table.add_column(heading, justify="left" if heading in ("run", "setting") else "right", no_wrap=True)
+    for row in zip(*columns.values()):
+        table.add_row(*row)
     screen.print(table)
+    if folder:
+        print(f"runs in {folder}")
+    print(f"all: {shared}")
     screen.print(f"active: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
     for latents, name in ranking.best_per_informative.items():
         print(f"best with {latents} active latents: {name}")
@@ -95,3 +111,14 @@ def rank(
         more = own_data(word)
         few = len(runs) <= 8
         next_steps(("show", best, *more), ("report", *runs, *more) if few else ("score", best, *more))
+
+
+def _cut(columns: dict[str, list[str]], width: int) -> None:
+    """Shorten settings, and runs at their beginning, until every row fits into one line."""
+    sizes = {heading: max(map(len, [heading, *cells])) for heading, cells in columns.items()}
+    room = width - sum(size + 2 for heading, size in sizes.items() if heading not in ("run", "setting"))
+    if "setting" in columns:
+        most = max(room // 2, room - sizes["run"] - 2) - 2
+        columns["setting"] = [cell if len(cell) <= most else f"{cell[: most - 1]}…" for cell in columns["setting"]]
+        room -= max(map(len, ["setting", *columns["setting"]])) + 2
+    columns["run"] = [cell if len(cell) <= room else f"…{cell[1 - room :]}" for cell in columns["run"]]

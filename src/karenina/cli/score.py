@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from karenina._files import atomic
 from karenina.cli._common import (
     DataDir,
     Device,
@@ -32,8 +33,8 @@ def score(
         list[Path],
         typer.Argument(
             metavar="PATH",
-            help="A run directory, or codes and factors: .npz, .csv, .parquet or two .npy. Two runs, or two .npz of "
-            "the same rows: is the first better?",
+            help="A run directory, or codes and factors: one .npz, .csv or .parquet, or two files (.npy, .csv, "
+            ".parquet): codes, then factors. Two runs, or two .npz of the same rows: is the first better?",
         ),
     ],
     metrics: Annotated[
@@ -58,6 +59,20 @@ def score(
         str,
         typer.Option(metavar="WAY", help="Of a run: drawn from the generative model, or from the rows (cheaper)."),
     ] = "model",
+    code_names: Annotated[
+        str | None,
+        typer.Option(
+            "--codes",
+            metavar="NAMES",
+            help="Of files: columns or arrays that are codes, with commas: latent_*.",
+        ),
+    ] = None,
+    factor_columns: Annotated[
+        str | None, typer.Option("--factors", metavar="NAMES", help="Of files: columns or arrays that are factors.")
+    ] = None,
+    missing: Annotated[
+        str, typer.Option(metavar="WAY", help="Of files: refuse rows that lack a value, or drop them.")
+    ] = "refuse",
     against: Annotated[
         str | None,
         typer.Option(
@@ -87,8 +102,11 @@ def score(
     use_device(device)
     select(names, protocol)  # a misspelt name is an error before the work, not after
     published = _published(against, protocol) if against is not None else None
+    if any(path.is_dir() for path in paths) and (code_names or factor_columns or missing != "refuse"):
+        raise ValueError("--codes, --factors and --missing go with files of codes and factors, not with runs")
+    columns: dict[str, Any] = {"codes": code_names, "factors": factor_columns, "missing": missing}
     if len(paths) == 2 and (all(path.is_dir() for path in paths) or all(path.suffix == ".npz" for path in paths)):
-        _compare(paths, names, protocol, seed, data, data_dir, as_json, csv)
+        _compare(paths, names, protocol, seed, data, data_dir, as_json, csv, columns)
         return
     if len(paths) == 1 and paths[0].is_dir():
         from karenina.evaluation.data import data_of
@@ -104,7 +122,7 @@ def score(
     else:
         if data is not None:
             raise ValueError("--data goes with a run directory")
-        codes, factors, factor_names = read_codes(paths)
+        codes, factors, factor_names = read_codes(paths, **columns)
         table = score_arrays(codes, factors, names, protocol, repeats, seed, factor_names=factor_names, tasks=tasks)
     if csv is not None:
         table.to_csv(csv)
@@ -150,17 +168,21 @@ def _compare(
     data_dir: Path | None,
     as_json: bool,
     csv: Path | None,
+    columns: dict[str, Any],
 ) -> None:
     """The differences of two representations of the same rows."""
     from karenina.evaluation.paired import difference
 
+    if columns["missing"] != "refuse":
+        raise ValueError("--missing drop might leave other rows of the one than of the other: drop them before")
     if paths[0].is_dir():
         first, second, factors, continuous = _encoded(paths, seed, data, data_dir)
     else:
-        first, second, factors, continuous = *_same_rows(paths), None
+        first, second, factors, continuous = *_same_rows(paths, columns), None
     found = difference(first, second, factors, metrics, protocol, seed=seed, continuous=continuous)
     if csv is not None:
-        found.to_csv(csv, index=False)
+        with atomic(csv) as part:
+            found.to_csv(part, index=False)
     if as_json:
         print(found.to_json(orient="records", indent=2))
         return
@@ -185,13 +207,13 @@ def _encoded(paths: list[Path], seed: int, data: str | None, data_dir: Path | No
     return first, second, factors, [size is None for size in found.factor_sizes]
 
 
-def _same_rows(paths: list[Path]) -> tuple[Any, Any, Any]:
+def _same_rows(paths: list[Path], columns: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Codes of two files, and the factors, which must be the same in both."""
     import numpy as np
 
     from karenina.metrics.files import read_codes
 
-    (first, factors, _), (second, others, _) = (read_codes([path]) for path in paths)
+    (first, factors, _), (second, others, _) = (read_codes([path], **columns) for path in paths)
     if np.shape(factors) != np.shape(others) or not np.array_equal(factors, others):
         raise ValueError(f"{paths[0]} and {paths[1]} have different factors: a comparison needs codes of the same rows")
     return first, second, factors

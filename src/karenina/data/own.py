@@ -28,6 +28,7 @@ from karenina.data.pairs import frame_pairs, read_pairs
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"}
 MOST_PIXELS = 178_956_970  # of one image: where Pillow takes a file for an attack
 SIXTEEN_BITS = ("I", "I;16", "I;16L", "I;16B")
+FILTER = Image.Resampling.LANCZOS
 GREY_MODES = ("1", "L", "LA", *SIXTEEN_BITS)
 
 Size = int | tuple[int, int] | str
@@ -199,7 +200,7 @@ class LoadImage:
             top, left = (image.height - self.crop[0]) // 2, (image.width - self.crop[1]) // 2
             image = image.crop((left, top, left + self.crop[1], top + self.crop[0]))
         if (image.height, image.width) != self.shape:
-            image = image.resize(self.shape[::-1], Image.Resampling.LANCZOS)
+            image = image.resize(self.shape[::-1], FILTER)
         return np.moveaxis(np.asarray(image).reshape(*self.shape, self.channels), 2, 0)
 
 

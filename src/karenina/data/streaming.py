@@ -2,9 +2,10 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +33,8 @@ from karenina.data.own import (
 from karenina.data.own import array_set as own_set
 
 _BLOCK = 1024
+_LOOKED_AT = 256  # images, to tell whether they are in colour
+_TINT = 16  # of 255: channels of grey images that were stored in colour differ by less
 _ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
 _ARRAY = Path("the array")  # what messages call it
 
@@ -87,6 +90,30 @@ def survey(images: Images) -> Survey:
         path, found = _ARRAY, _in_memory(images)
     _, (channels, height, width) = layout(path, found)
     return Survey(found.shape[0], Counter({(height, width): found.shape[0]}), Counter(), channels == 1)
+
+
+def kind_of(images: Images, **options: Any) -> str:
+    """Return what the first images are: "colour", "grey", or "grey in colour" (three channels that are the same).
+
+    **options : those of `stream`
+
+    >>> kind_of(np.zeros((5, 8, 6, 3), np.uint8)), kind_of(np.zeros((5, 8, 6), np.uint8))
+    ('grey in colour', 'grey')
+    """
+    blocks: Iterable[NDArray[np.uint8]]
+    path, given = _own(images) if isinstance(images, str | os.PathLike) else (None, {})
+    if path is not None and path.is_dir():
+        files = image_files(path, recursive=bool({**options, **given}.get("recursive")))[:_LOOKED_AT]
+        coloured = [file for file, head in zip(files, image_heads(files)) if head.mode not in GREY_MODES]
+        blocks = (LoadImage((32, 32), None, 3)(file) for file in coloured)
+        grey = not coloured
+    elif survey(images).grey or isinstance(images, DataSet) or (path is None and isinstance(images, str | os.PathLike)):
+        return "grey" if survey(images).grey else "colour"
+    else:
+        blocks, grey = (block[:_LOOKED_AT] for _, block in islice(stream(images, (3, 32, 32)), 1)), False
+    if any((block.max(axis=-3) - block.min(axis=-3) > _TINT).any() for block in blocks):
+        return "colour"
+    return "grey" if grey else "grey in colour"
 
 
 def _own(images: str | os.PathLike[str]) -> tuple[Path | None, dict[str, Any]]:

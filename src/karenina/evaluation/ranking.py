@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,6 +101,33 @@ def _describe(config: "Config") -> str:
     return f"{config.method} {parameters} {config.network} {config.latents} latents {config.steps} steps"
 
 
+def settings_apart(configs: "Sequence[Config]") -> tuple[list[str], str]:
+    """Return what sets each setting apart from the others, and what all that have it share; seed and data set aside.
+
+    >>> import karenina
+    >>> runs = [karenina.train("blobs", beta=beta, latents=2, steps=1) for beta in (1, 4)]
+    >>> apart, shared = settings_apart([run.config for run in runs])
+    >>> apart, shared.split(", ")[:2]
+    (['beta=1.0', 'beta=4.0'], ['beta_vae', '1 steps'])
+    """
+    left_out = ("data", "images", "image_shape", "seed", "parameters")
+    found = []
+    for config in configs:
+        given = {name: value for name, value in config.to_json().items() if name not in left_out}
+        found.append({"method": given.pop("method"), **config.parameters, **given})
+    names = list(dict.fromkeys(name for one in found for name in one))
+    values = {name: [one[name] for one in found if name in one] for name in names}
+    same = [name for name in names if all(value == values[name][0] for value in values[name])]
+    apart = [" ".join(_said(name, one[name]) for name in names if name in one and name not in same) for one in found]
+    return apart, ", ".join(_said(name, values[name][0]) for name in same)
+
+
+def _said(name: str, value: Any) -> str:
+    if name in ("method", "network"):
+        return str(value)
+    return f"{value} {name}" if name in ("latents", "steps") else f"{name}={value}"
+
+
 def rank(
     runs: "str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]]",
     by: str = "udr",
@@ -152,7 +179,7 @@ def rank(
     by = full_name(by)
     if by not in CRITERIA:
         raise ValueError(f"cannot rank by {by!r}; {hint(by, ('udr', 'udr_a2a', *CRITERIA))}")
-    listed = [runs] if isinstance(runs, str | os.PathLike) else runs
+    listed = list(runs) if isinstance(runs, Iterable) and not isinstance(runs, str) else [runs]
     opened, names = _open_all([one for given in listed for one in _expanded(given)])
     found_data = data_of(opened[0], data, data_dir)
     settings = [setting_of(run.config) for run in opened]
@@ -230,13 +257,13 @@ def _finished(path: Path) -> bool:
 
 
 def _open_all(runs: "Sequence[Run | str | os.PathLike[str]]") -> "tuple[list[Run], list[str]]":
-    from karenina.training import open as open_run
+    from karenina.training.run import as_run
 
     opened: list[Run] = []
     names: list[str] = []
     seen: dict[str, str] = {}
     for i, given in enumerate(runs):
-        run = open_run(given) if isinstance(given, (str, os.PathLike)) else given
+        run = as_run(given, f"runs[{i}]")
         name = str(given) if isinstance(given, (str, os.PathLike)) else str(run.path or f"run {i}")
         key = json.dumps(run.config.to_json(), sort_keys=True)
         if key in seen:

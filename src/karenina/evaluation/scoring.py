@@ -103,6 +103,9 @@ def evaluate(
     >>> evaluate(run, metrics=["mig"], rows=100).codes.shape
     (100, 2)
     """
+    from karenina.training.run import as_run
+
+    run = as_run(run)
     data = data_of(run) if data is None else data
     check_way(interventions)
     if not data.labelled:
@@ -265,8 +268,7 @@ def score(
     >>> score(factors, factors, metrics=["mig", rows])["rows"].value
     2000.0
     """
-    run: Any = codes if hasattr(codes, "encode") else None
-    if run is None:
+    if not hasattr(codes, "encode"):
         if data is not None:
             raise ValueError("score(run, data=...) encodes data; codes and factors as arrays need none")
         if factors is None:
@@ -280,6 +282,9 @@ def score(
         wrong = _more_rows(noise_rows(z, factors, protocol, seed, continuous))
         table = with_tasks(table, z, factors, continuous, seed)
         return replace(table, rows=(*table.rows, *wrong))
+    from karenina.training.run import as_run
+
+    run = as_run(codes, "codes")
     if factors is not None:
         raise ValueError("score(run) draws its own images and factors; give codes as an array to score against yours")
     given: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "interventions": interventions}

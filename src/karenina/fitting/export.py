@@ -20,10 +20,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from karenina._files import checksum
+from karenina._active import ACTIVE_KL
+from karenina._files import checksum, naming
 from karenina._plugins import need
 from karenina._version import __version__
-from karenina.fitting.encoding import chosen_run, columns
+from karenina.data import names as data_names
+from karenina.data.naming import split_name
+from karenina.data.own import FILTER, _pair
+from karenina.fitting.encoding import about_latents, chosen_run, columns
 from karenina.fitting.folder import fit_of, read_answer
 from karenina.models.fast import UpConv
 from karenina.models.objectives import DECODERS
@@ -65,9 +69,10 @@ def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to:
     run : Run, directory of a run, or of a fit, whose choice is taken
     out : folder, which is made
     to : {"onnx", "torchscript", "hub"}
-        onnx: encoder.onnx and decoder.onnx, checked with onnxruntime (extra `export`). torchscript: encoder.pt and
-        decoder.pt. hub: model.safetensors, config.json, a model card with traversals, and run.json, so that
-        `karenina.open` reads it.
+        onnx: encoder.onnx and decoder.onnx, checked with onnxruntime (extra `export`); how images are prepared, names
+        and active latents, as their metadata and as model.json; and use_encoder.py, a script that writes the codes of
+        image files with onnxruntime, Pillow and numpy alone. torchscript: encoder.pt and decoder.pt. hub:
+        model.safetensors, config.json, a model card with traversals, and run.json, so that `karenina.open` reads it.
 
     Returns
     -------
@@ -90,7 +95,8 @@ def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to:
     target.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=target, prefix=".export."))
     try:
-        KINDS[to](opened, run, work)
+        with naming(target):
+            KINDS[to](opened, run, work)
         made = sorted(path.name for path in work.iterdir())
         for name in made:
             (work / name).replace(target / name)
@@ -124,6 +130,11 @@ def _plain_layers(module: nn.Module) -> None:
             _plain_layers(child)
 
 
+def _where(run: "Run", given: Any) -> Any:
+    """Return the folder that was given, in which names of latents may be, or the run's."""
+    return given if isinstance(given, str | os.PathLike) else run.path
+
+
 def _ours(run: "Run", name: str, given: Tensor) -> list[NDArray[np.float32]]:
     return list(run.encode(given.numpy())) if name == "encoder" else [run.decode(given.numpy())]
 
@@ -135,8 +146,59 @@ def _compare(run: "Run", name: str, given: Tensor, found: list[NDArray[Any]], wh
             raise ValueError(f"the {name} as {what} differs from ours by {apart:.2g}: nothing was exported")
 
 
+_SCRIPT = '''"""Write codes of image files: python use_encoder.py a.png b.png > codes.csv"""
+import csv, json, pathlib, sys
+import numpy as np, onnxruntime
+from PIL import Image
+
+session = onnxruntime.InferenceSession(str(pathlib.Path(__file__).with_name("encoder.onnx")))
+about = {key: json.loads(text) for key, text in session.get_modelmeta().custom_metadata_map.items()}
+how, names = about["preprocessing"], [latent["name"] for latent in about["latents"]]
+csv.writer(sys.stdout).writerow(["image", *names])
+for path in sys.argv[1:]:
+    image = Image.open(path)
+    if image.mode.startswith("I"):  # 16 bits
+        image = Image.fromarray(np.clip(np.asarray(image) / 257, 0, 255).round().astype(np.uint8))
+    image = image.convert(how["mode"])
+    if how["crop"]:  # (height, width) out of the middle
+        top, left = ((a - b) // 2 for a, b in zip((image.height, image.width), how["crop"]))
+        image = image.crop((left, top, left + how["crop"][1], top + how["crop"][0]))
+    if image.size != (how["width"], how["height"]):
+        image = image.resize((how["width"], how["height"]), Image.Resampling[how["filter"].upper()])
+    pixels = np.asarray(image, np.float32).reshape(1, how["height"], how["width"], how["channels"]) / 255
+    mean = session.run(["mean"], {"images": np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))})[0]
+    csv.writer(sys.stdout).writerow([path, *mean[0]])
+'''
+
+
+def _about(run: "Run", where: Any) -> dict[str, Any]:
+    """Return what another program must know to use the model: how images are prepared, and what its latents are."""
+    channels, height, width = run.config.image_shape
+    name, options = split_name(run.config.data)
+    crop = None if name in data_names() else _pair(options.get("crop"))
+    return {
+        "preprocessing": {
+            "channels": channels,
+            "height": height,
+            "width": width,
+            "mode": {1: "L", 3: "RGB"}.get(channels),
+            "crop": crop,
+            "filter": FILTER.name.lower(),
+            "range": [0, 1],
+            "layout": ["n", "channels", "height", "width"],
+        },
+        "latents": about_latents(run, where),
+        "kl_threshold": ACTIVE_KL,
+        "karenina_version": __version__,
+    }
+
+
 def _onnx(run: "Run", given: Any, folder: Path) -> None:
-    runtime, *_ = (need(module, "export") for module in ("onnxruntime", "onnx", "onnxscript"))
+    runtime, onnx, _ = (need(module, "export") for module in ("onnxruntime", "onnx", "onnxscript"))
+    about = _about(run, _where(run, given))
+    (folder / "model.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    if about["preprocessing"]["mode"] is not None:
+        (folder / "use_encoder.py").write_text(_SCRIPT, encoding="utf-8")
     inputs = {"encoder": ("images", ["mean", "logvar"]), "decoder": ("codes", ["images"])}
     for name, (module, example) in parts(run).items():
         file = folder / f"{name}.onnx"
@@ -154,6 +216,9 @@ def _onnx(run: "Run", given: Any, folder: Path) -> None:
                 external_data=False,
                 verbose=False,
             )
+        model = onnx.load(file)
+        onnx.helper.set_model_props(model, {key: json.dumps(value) for key, value in about.items()})
+        onnx.save(model, file)
         session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
         for rows in (_TRIED, 3):  # any number of rows must do
             _compare(run, name, example[:rows], session.run(None, {enters: example[:rows].numpy()}), "ONNX")
@@ -180,7 +245,7 @@ def _hub(run: "Run", given: Any, folder: Path) -> None:
     assert run.path is not None
     shutil.copy2(run.path / "model.safetensors", folder / "model.safetensors")
     shutil.copy2(run.path / "run.json", folder / "run.json")
-    where = run.path if not isinstance(given, str | os.PathLike) else given
+    where = _where(run, given)
     names = columns(run, where)
     config = {
         "model_type": "karenina",

@@ -74,9 +74,9 @@ def compare(
     >>> compare(*runs).as_posix()
     'comparison/index.html'
     """
-    from karenina.training import open as open_run
+    from karenina.training.run import as_run
 
-    runs = [open_run(run) if isinstance(run, str | os.PathLike) else run for run in (first, second)]
+    runs = [as_run(first, "first"), as_run(second, "second")]
     a, b = (run.config for run in runs)
     if (a.data, a.images) != (b.data, b.images):
         raise ValueError(f"one run was trained on {a.data}, the other on {b.data}: compare runs of one data set")

@@ -88,6 +88,10 @@ def report(
 
 
 def _directory(run: "Run | str | os.PathLike[str]") -> Path:
+    if not isinstance(run, str | os.PathLike):
+        from karenina.training.run import as_run
+
+        run = as_run(run)
     path = run if isinstance(run, str | os.PathLike) else run.path
     if path is None:
         raise ValueError(f"{run} was trained without out=, so it has no directory to report on")

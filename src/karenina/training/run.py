@@ -266,6 +266,15 @@ def open(
     return open_as(path, config, method, device)
 
 
+def as_run(given: Any, argument: str = "run") -> Run:
+    """Return a run that is given as it is or by its directory; anything else is a ValueError that says what it is."""
+    if isinstance(given, str | os.PathLike):
+        return open(given)
+    if not (hasattr(given, "encode") and hasattr(given, "config")):
+        raise ValueError(f"{argument} is of type {type(given).__name__}, expected a run or the path of its directory")
+    return given  # type: ignore[no-any-return]
+
+
 def open_as(path: Path, config: Config, method: Method, device: str | None = None) -> Run:
     """The finished run in a directory, with the network of this method."""
     tensors, about = read_tensors(path / "model.safetensors")
