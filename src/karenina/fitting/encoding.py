@@ -37,8 +37,7 @@ def chosen_run(run: "Run | str | os.PathLike[str]") -> "Run":
 
 def columns(run: "Run", where: str | os.PathLike[str]) -> list[str]:
     """A name for each latent: the one that a person gave it, else latent_3."""
-    assert run.path is not None
-    known = read_names(where, run.latents, checksum(run.path / "model.safetensors"))
+    known = read_names(where, run.latents, _weights(run))
     found = [known.get(i, f"latent_{i}") for i in range(run.latents)]
     taken = sorted({name for name in found if found.count(name) > 1} | ({"image"} & set(found)))
     if taken:
@@ -98,10 +97,15 @@ def _active(run: "Run", where: Any) -> list[int]:
 
     fit = fit_of(where)
     answer = read_answer(fit) if fit is not None else {}
-    assert run.path is not None
-    if answer.get("weights") != checksum(run.path / "model.safetensors"):
+    if answer.get("weights") != _weights(run):
         raise ValueError("only the choice of a fit is known to have inactive latents; leave out --active")
     return [i for i, value in enumerate(answer["kl"]) if value > ACTIVE_KL]
+
+
+def _weights(run: "Run") -> str:
+    """The hash of a model; that of a run that was stopped is not known to anyone."""
+    assert run.path is not None
+    return checksum(run.path / "model.safetensors") if run.stopped_at is None else ""
 
 
 @contextmanager

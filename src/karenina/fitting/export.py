@@ -84,6 +84,8 @@ def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to:
     if to not in KINDS:
         raise ValueError(f"a run is exported to {', '.join(KINDS)}; got {to!r}")
     opened = chosen_run(run)
+    if opened.stopped_at is not None:
+        raise ValueError(f"{opened.path} was {opened.status}: train it to its end, and then export it")
     target = Path(out)
     if target.exists() and not target.is_dir():
         raise ValueError(f"{target} is a file; expected a folder")
