@@ -6,11 +6,11 @@ Usage: audit.py [--seeds 10] [--rows 20000]
 """
 
 import argparse
-import os
 import sys
 import time
 import warnings
 
+from karenina._process import cores
 from karenina.audit import EXPERIMENTS, run
 from karenina.audit.groups import TREES, audited, settings
 from karenina.metrics import METRICS, score
@@ -46,9 +46,9 @@ def main() -> None:
     loop = naive(options.rows) / points
     everywhere = sum(len(e.values) for e in EXPERIMENTS.values() if not e.nested) * options.seeds
     started = time.perf_counter()
-    run(seeds=options.seeds, rows=options.rows, workers=os.cpu_count() or 1)
+    run(seeds=options.seeds, rows=options.rows, workers=cores())
     ours = time.perf_counter() - started
-    size = f"{options.seeds} seeds, {options.rows} rows, {os.cpu_count()} processes"
+    size = f"{options.seeds} seeds, {options.rows} rows, {cores()} processes"
     print(f"all metrics without trees, {size}: {ours:.0f} s")
     print(f"  one call after the other, without the large samples of 5.7: {loop * everywhere:.0f} s", end="")
     print(f" ({loop:.2f} s a point): {loop * everywhere / ours:.1f}x")

@@ -5,7 +5,6 @@ python benchmarks/methods_on_blobs.py --workers 2 --write     # about ten minute
 
 import argparse
 import itertools
-import os
 import platform
 import statistics
 from collections.abc import Iterable
@@ -22,6 +21,7 @@ from scipy.special import logsumexp
 from sklearn.neighbors import KNeighborsRegressor
 from timing import cpu_seconds
 
+from karenina._process import cores
 from karenina.data import load
 from karenina.metrics._dci import dci
 from karenina.metrics.information import mig
@@ -195,7 +195,7 @@ def page(table: Results, migs: list[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--workers", type=int, default=cores())
     parser.add_argument("--write", action="store_true", help="keep the page in docs/")
     parser.add_argument("--only", help="one method, to try things; prints rows only")
     arguments = parser.parse_args()

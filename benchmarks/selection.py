@@ -5,7 +5,6 @@ Usage: selection.py [--small] [--everyone]
 """
 
 import argparse
-import os
 import resource
 import tempfile
 import time
@@ -19,6 +18,7 @@ from sklearn.linear_model import Lasso, MultiTaskLassoCV
 from threadpoolctl import threadpool_limits
 from timing import cpu_seconds
 
+from karenina._process import cores
 from karenina.numerics.gaussian_sums import gaussian_sum
 from karenina.selection import alike, dynamics, udr
 
@@ -143,7 +143,7 @@ def main() -> None:
     small = options.small
     threadpool_limits(1)
     if options.everyone:
-        everyone(4 if small else 108, 50, os.cpu_count() or 1)
+        everyone(4 if small else 108, 50, cores())
         return
     training_dynamics(5, 30, 200, 256)
     with tempfile.TemporaryDirectory() as folder:

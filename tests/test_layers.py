@@ -33,6 +33,7 @@ SHARED = {
     "karenina._files": "atomic writes and names of files",
     "karenina._notebook": "bars and tables of notebooks",
     "karenina._plugins": "entry points of the registries",
+    "karenina._process": "signals that stop it, and the cores it may use",
     "karenina._style": "the colours of every figure",
     "karenina._words": "did you mean",
     "karenina._version": "is written into runs and studies",

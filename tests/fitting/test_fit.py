@@ -1,9 +1,11 @@
 """`karenina.fit` whole, on tiny budgets: folder, page, stops, and a second call."""
 
 import errno
+import html
 import itertools
 import json
 import re
+import shlex
 from types import SimpleNamespace
 
 import numpy as np
@@ -274,3 +276,66 @@ def test_a_number_of_models_can_be_continued_with_a_time(tmp_path):
     about["plans"][0] |= {"seconds": 0.0, "rounds": [], "done": 0}
     (tmp_path / "mine" / "fit.json").write_text(json.dumps(about))
     assert len(karenina.fit("blobs", out=tmp_path / "mine", time="5s", **TINY).ranking) >= 2
+
+
+def recommended(fit):
+    """The commands on the page of a fit but the one that continues it, as words."""
+    lines = html.unescape(re.search(r"<pre>(karenina fit .*?)</pre>", fit.page.read_text(), re.DOTALL)[1]).splitlines()
+    return [shlex.split(line)[1:] for line in lines[1:] if line]
+
+
+def test_a_fit_whose_time_ends_in_the_first_round_recommends_what_works(folder, tmp_path, command, page_of):
+    def out_of_time(at):
+        if at.step == 60:
+            raise jobs.OutOfTime
+
+    found = karenina.fit(folder, out=tmp_path, models=4, steps=200, latents=3, progress=out_of_time)
+    words = recommended(found)
+    assert [one[0] for one in words] == ["encode", "export", "report"]
+    for one in words:
+        done = command(*one, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    for place, status in ((page_of["report"][0], "finished"), (tmp_path / "runs" / "1", "stopped at step 60")):
+        paths = sorted(path.parent for path in place.glob("*/run.json"))
+        assert [karenina.open(path).status for path in paths] == [status] * 4
+    ranked = command("rank", tmp_path / "runs" / "1", "--data", folder, "--by", "elbo", "--rows", 20, "--json")
+    assert len(json.loads(ranked.stdout)) == 4
+    assert pages._commands({"run": None, "models": 4}, "out", "in")[1:] == ["karenina report out --data in"]
+
+
+@pytest.fixture
+def page_of(monkeypatch, tmp_path):
+    """What `report` and `show` were given, in place of pages, which take ten seconds."""
+    given = {}
+
+    def make(name, paths, out):
+        given[name] = [*paths, out]
+        page = tmp_path / "index.html"
+        page.touch()
+        return page
+
+    monkeypatch.setattr("karenina.pages.page.report", lambda paths, out, **_: make("report", paths, out))
+    monkeypatch.setattr("karenina.pages.page.show", lambda run, out, **_: make("show", [run], out))
+    return given
+
+
+def test_a_fit_without_a_step_recommends_only_to_go_on(tmp_path):
+    def stop(at):
+        raise KeyboardInterrupt
+
+    found = karenina.fit("blobs", out=tmp_path, models=2, steps=1, latents=3, progress=stop)
+    assert recommended(found) == []
+
+
+def test_score_show_rank_and_report_take_a_fit(command, tmp_path, page_of):
+    fit = karenina.fit("blobs", out=tmp_path / "fit", models=4, methods="beta_vae", **LEARNT)
+    scored = [command("score", path, "--metrics", "mig", "--json") for path in (fit.path, fit.best.path)]
+    values = [[row["value"] for row in json.loads(one.stdout)["scores"]] for one in scored]
+    assert values[0] == values[1]
+    ranked = json.loads(command("rank", fit.path, "--rows", 50, "--by", "elbo", "--json").stdout)
+    assert {one["run"].rsplit("/", 1)[1] for one in ranked} == set(fit.ranking["run"])
+    assert command("show", fit.path).returncode == 0
+    assert page_of["show"] == [fit.best.path, fit.path / "report"]
+    assert command("report", fit.path).returncode == 0
+    assert page_of["report"] == [fit.path / "runs" / "1", fit.path / "report"]
+    assert command("score", fit.path, fit.best.path, "--metrics", "mig").returncode == 0

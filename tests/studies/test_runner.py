@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import karenina
 from karenina import results
 from karenina.evaluation.data import load_cached
 from karenina.studies.execution import runner as runner_module
@@ -97,6 +98,38 @@ def test_interrupted_it_stops_at_once_and_keeps_what_it_has(smoke, finished, tmp
     process.communicate(timeout=30)
     assert process.returncode != 0
     assert len(results(out)["run"].unique()) == len(Folder(out).names("scores")) >= 3
+    assert Folder(out).status().running == ()
+
+
+LONG = """
+name = "long"
+data = "blobs"
+seeds = 2
+latents = 3
+steps = 100000
+checkpoint_seconds = 1000
+methods.vae = {}
+evaluation = {metrics = ["mig"], rows = 200}
+"""
+
+
+@pytest.mark.parametrize(("population", "everyone"), [("1", True), ("2", False)])
+def test_terminated_its_workers_write_checkpoints(population, everyone, tmp_path):
+    file, out = tmp_path / "long.toml", tmp_path / "study"
+    file.write_text(f"population = {population}\n{LONG}")
+    words = [sys.executable, "-m", "karenina", "study", "run", str(file), "--out", str(out), "--workers", "1"]
+    process = subprocess.Popen(words, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    wait_for(lambda: list(out.glob("runs/*/run.json")), process)
+    (os.killpg if everyone else os.kill)(process.pid, signal.SIGTERM)
+    said = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 143
+    assert said.startswith(
+        "karenina: stopped with 0 of 2 models done; the same command resumes. `karenina study status"
+    )
+    assert len(said.splitlines()) == 1
+    runs = [karenina.open(path.parent) for path in out.glob("runs/*/run.json")]
+    assert len(runs) == int(population)
+    assert all(0 < run.stopped_at < 100_000 for run in runs)
     assert Folder(out).status().running == ()
 
 

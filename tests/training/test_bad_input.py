@@ -126,8 +126,11 @@ def test_a_run_without_a_checkpoint_makes_room_for_another(tmp_path: Path) -> No
     def stop(progress: Any) -> None:
         raise KeyboardInterrupt
 
+    def stopped_in_the_first_step(batch: Any, beta: float = 4.0) -> Any:
+        raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
-        train("blobs", beta=4, out=tmp_path / "a", progress=stop, **SMALL)
+        train("blobs", stopped_in_the_first_step, out=tmp_path / "a", **SMALL)
     assert json.loads((tmp_path / "a" / "run.json").read_text())["status"] == "running"
     assert train("blobs", beta=5, out=tmp_path / "a", **SMALL).config.parameters == {"beta": 5.0}
 

@@ -54,10 +54,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same run, stopped in step 23: with the checkpoints of steps 22 and 21."""
+    """The same run, stopped after step 22: with the checkpoints of steps 22 and 21."""
     path = tmp_path_factory.mktemp("unfinished") / "run"
     with pytest.raises(Stop):
-        train("blobs", out=path, trace=True, checkpoint_seconds=0, progress=stop_at(23), **SMALL)
+        train("blobs", out=path, trace=True, checkpoint_seconds=0, progress=stop_at(22), **SMALL)
     assert set(contents(path)) == {"run.json", NEWEST, OLDER}
     return path
 
@@ -144,7 +144,8 @@ def test_a_damaged_checkpoint_does_not_push_out_the_one_before(cut: Path, whole:
     flip(cut / NEWEST, 12_345)
     with pytest.raises(Stop), pytest.warns(UserWarning, match="the checkpoint before"):
         train("blobs", out=cut, trace=True, progress=stop_at(24), **SMALL)
-    assert first_step_of_resuming(cut) == 22
+    assert [read_tensors(cut / name)[1]["step"] for name in (NEWEST, OLDER)] == [24, 21]
+    assert first_step_of_resuming(cut) == 25
     assert contents(cut) == contents(whole)
 
 

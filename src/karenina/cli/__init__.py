@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._process import exit_code, stops_heard
 from karenina._version import __version__
 from karenina.cli import audit, data, fit, rank, report, score, study, train
 from karenina.cli._help import App, complain
@@ -51,7 +52,8 @@ def main() -> None:
     # No Python that we start imports from the working directory: what lies there may be a stranger's.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
-        code = app(prog_name="karenina", standalone_mode=False)
+        with stops_heard():
+            code = app(prog_name="karenina", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -61,9 +63,9 @@ def main() -> None:
             raise
         print(f"karenina: {str(error) or 'not enough memory'}", file=sys.stderr)
         sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):
-        print("karenina: interrupted", file=sys.stderr)
-        sys.exit(130)
+    except (KeyboardInterrupt, typer.Abort) as stop:  # before a command began, or after
+        print("karenina: stopped", file=sys.stderr)
+        sys.exit(exit_code(stop))
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

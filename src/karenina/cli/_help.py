@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from karenina import _plugins
 from karenina._console import plain_console
+from karenina._process import exit_code
 from karenina._words import meant
 
 WIDEST = 100
@@ -59,10 +60,18 @@ def completing(what: str) -> Any:
 
 
 class Command(TyperCommand):
-    """A command whose help is a page of ours."""
+    """A command whose help is a page of ours, and which says that it was stopped."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _page(self, ctx)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:  # which typer would end without a word
+            words = str(stop).replace("the same call", "the same command") or "stopped"
+            print(f"karenina: {words}", file=sys.stderr)
+            raise typer.Exit(exit_code(stop)) from None
 
 
 class Group(TyperGroup):

@@ -1,12 +1,11 @@
 """The command `audit`. Registered by karenina.cli."""
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from karenina._process import cores
 from karenina.cli._common import Json, bar, console, print_json
 from karenina.cli._help import completing
 
@@ -77,15 +76,14 @@ def audit(
                 seeds=seeds,
                 rows=rows,
                 trees=full,
-                workers=workers or os.cpu_count() or 1,
+                workers=workers or cores(),
                 out=out,
                 progress=lambda done, total: shown.update(
                     task, completed=done, total=total, count=f"{done:,} of {total:,}"
                 ),
             )
-        except KeyboardInterrupt:
-            print("karenina: stopped; the same command resumes it", file=sys.stderr)
-            raise typer.Exit(130) from None
+        except KeyboardInterrupt as stop:
+            raise type(stop)("stopped; the same call resumes") from None
     written = write(found, out)
     if as_json:
         failed = found.failures()

@@ -92,9 +92,8 @@ def run(plan: "Plan", out: Path, workers: int | None, *, as_json: bool) -> None:
     say(f"{NAME}: {len(plan.strengths):,} models in {out}")
     try:
         run_study(plan, out, workers=workers, say=lambda line: say(f"{time.strftime('%H:%M:%S')} {line}"))
-    except KeyboardInterrupt:
-        say(f"stopped; the same command resumes it. `karenina study status {out}` says how far it is")
-        raise
+    except KeyboardInterrupt as stop:
+        raise type(stop)(f"stopped; the same call resumes. `karenina study status {out}` says how far it is") from None
     censored = sum(row["censored"] for row in read_json(out / "results.json"))
     agents = len(plan.strengths) * plan.initialisations
     if as_json:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._process import exit_code
 from karenina.cli._common import (
     Device,
     FactorsCsv,
@@ -53,9 +54,13 @@ def fit(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Images without labels: train many models, choose one, say how sure, and make a page. Ctrl-C ends it early."""
+    """Images without labels: train many models, choose one, say how sure, and make a page.
+
+    Ctrl-C and SIGTERM end it early, with the answer so far; the exit code is 130 and 143 then.
+    """
     started = time.monotonic()  # what is imported below counts
     from karenina.fitting.core import fit as run
+    from karenina.fitting.job import STOPS
 
     side: Any = int(size) if size is not None and size.isdecimal() else size
     word = str(with_options(images, None, grey, factors_csv))
@@ -89,9 +94,8 @@ def fit(
                 progress=show,
                 started=started,
             )
-        except KeyboardInterrupt:  # before there was a plan, or when the answer was being written
-            print("karenina: interrupted; the same command continues", file=sys.stderr)
-            raise typer.Exit(130) from None
+        except KeyboardInterrupt as stop:  # before there was a plan, or when the answer was being written
+            raise type(stop)("stopped; the same call resumes") from None
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
@@ -104,8 +108,8 @@ def fit(
             print(f"wrote {found.page} ({found.page.stat().st_size / 1e6:.1f} MB)")
         if found.best is not None:
             next_steps(("encode", out, images, "--out", "codes.parquet"), ("export", out))
-    if found.stopped == "user":
-        raise typer.Exit(130)
+    if found.stopped in STOPS:
+        raise typer.Exit(exit_code(STOPS[found.stopped]()))
 
 
 def encode(

@@ -31,7 +31,9 @@ _BY += ("active-units",)
 def rank(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN", help="Run directories, a folder of runs, or a study; all on the same data set."),
+        typer.Argument(
+            metavar="RUN", help="Run directories, a folder of runs, a fit, or a study; all on the same data set."
+        ),
     ],
     by: Annotated[
         str,
@@ -61,8 +63,10 @@ def rank(
 
     from karenina.evaluation.ranking import plot_pairs, settings_apart
     from karenina.evaluation.ranking import rank as rank_runs
+    from karenina.fitting.folder import folders_of_models
 
     use_device(device)
+    folders = [folder for path in runs for folder in folders_of_models(path)]
     word = with_options(data, size, grey, factors_csv)
     with bar("count") as shown:
         task = shown.add_task("encode", total=None, count="")
@@ -72,7 +76,14 @@ def rank(
             shown.update(task, completed=done, total=total, description=doing, count=f"{done} of {total} runs")
 
         ranking = rank_runs(
-            runs, by, rows=rows, seed=seed, kl_threshold=kl_threshold, data=word, data_dir=data_dir, progress=progress
+            folders,
+            by,
+            rows=rows,
+            seed=seed,
+            kl_threshold=kl_threshold,
+            data=word,
+            data_dir=data_dir,
+            progress=progress,
         )
     if plot is not None:
         plot_pairs(ranking, plot)

@@ -25,7 +25,9 @@ from karenina.cli._common import (
 def report(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH", help="The directory of a study; or run directories, or one that holds them."),
+        typer.Argument(
+            metavar="PATH", help="The directory of a study, or of a fit; or run directories, or one that holds them."
+        ),
     ],
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the page; default DIR/report.")] = None,
     figures: Annotated[bool, typer.Option(help="Include the analyses, which take most of the time.")] = True,
@@ -41,17 +43,20 @@ def report(
     as_json: Json = False,
 ) -> None:
     """One page that shows a study: which models to pick, every model, every analysis."""
+    from karenina.fitting.folder import folders_of_models
     from karenina.pages.page import report as make
 
     data = with_options(data, size, grey, factors_csv)
     use_device(device)
     progress = (lambda text: print(text, file=sys.stderr)) if sys.stderr.isatty() else None
     options: dict[str, Any] = {"figures": figures, "megabytes": megabytes, "progress": progress}
-    _wrote(make(paths, out, data=data, data_dir=data_dir, **options), as_json)
+    folders = [folder for path in paths for folder in folders_of_models(path)]
+    where = out if out is not None or folders == paths else paths[0] / "report"
+    _wrote(make(folders, where, data=data, data_dir=data_dir, **options), as_json)
 
 
 def show(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    run: Annotated[Path, typer.Argument(help="A run directory, or a fit, whose chosen model is shown.")],
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the page and pictures; default RUN/report.")
     ] = None,
@@ -71,11 +76,14 @@ def show(
     as_json: Json = False,
 ) -> None:
     """What a model has learnt: a page with live latents, and traversals (PNG, GIF) and reconstructions."""
+    from karenina.fitting.encoding import chosen_run
     from karenina.pages.page import show as make
 
     data = with_options(data, size, grey, factors_csv)
     use_device(device)
-    page = make(run, out, span=span, seed=seed, data=data, data_dir=data_dir)
+    chosen = chosen_run(run).path
+    assert chosen is not None
+    page = make(chosen, run / "report" if out is None else out, span=span, seed=seed, data=data, data_dir=data_dir)
     pictures = [page.parent / name for name in ("traversal.png", "traversal.gif", "reconstructions.png")]
     if not as_json:
         for picture in pictures:

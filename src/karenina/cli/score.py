@@ -33,8 +33,9 @@ def score(
         list[Path],
         typer.Argument(
             metavar="PATH",
-            help="A run directory, or codes and factors: one .npz, .csv or .parquet, or two files (.npy, .csv, "
-            ".parquet): codes, then factors. Two runs, or two .npz of the same rows: is the first better?",
+            help="A run directory, or a fit, whose chosen model is scored; or codes and factors: one .npz, .csv or "
+            ".parquet, or two files (.npy, .csv, .parquet): codes, then factors. Two runs, or two .npz of the same "
+            "rows: is the first better?",
         ),
     ],
     metrics: Annotated[
@@ -110,9 +111,9 @@ def score(
         return
     if len(paths) == 1 and paths[0].is_dir():
         from karenina.evaluation.data import data_of
-        from karenina.training import open as open_run
+        from karenina.fitting.encoding import chosen_run
 
-        run = open_run(paths[0])
+        run = chosen_run(paths[0])
         images = data_of(run, data, data_dir)
         given: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "tasks": tasks}
         given |= {"interventions": interventions, "also": ALSO_TASKS if tasks else ()}
@@ -193,9 +194,9 @@ def _compare(
 def _encoded(paths: list[Path], seed: int, data: str | None, data_dir: Path | None) -> tuple[Any, Any, Any, list[bool]]:
     """Codes of the same images by two runs of one data set, the factors, and which of these are continuous."""
     from karenina.evaluation.data import data_of, inputs
-    from karenina.training import open as open_run
+    from karenina.fitting.encoding import chosen_run
 
-    runs = [open_run(path) for path in paths]
+    runs = [chosen_run(path) for path in paths]
     names = [run.config.data for run in runs]
     if names[0] != names[1]:
         raise ValueError(f"one run was trained on {names[0]}, the other on {names[1]}: compare runs of one data set")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from karenina._process import cores
 from karenina.cli import clustering
 from karenina.cli._common import DataDir, Device, Json, Precision, console, next_steps, print_json, use_device
 from karenina.cli._help import App, completing
@@ -68,7 +69,7 @@ def plan(
 ) -> None:
     """What a study would do: its models, the time it would take here and the disk it would need. Runs nothing."""
     if (agents := clustering.find(what, scale, seeds)) is not None:
-        clustering.show_plan(agents, workers or os.cpu_count() or 1, toml=toml, measure=estimate, as_json=as_json)
+        clustering.show_plan(agents, workers or cores(), toml=toml, measure=estimate, as_json=as_json)
         return
     found = _find(what, scale, seeds, data_dir)
     if toml:
@@ -76,7 +77,7 @@ def plan(
         return
     if as_json:
         cost = _cost(found) if estimate else None
-        here = workers or os.cpu_count() or 1
+        here = workers or cores()
         time = {} if cost is None else {"workers": here, "seconds": cost.wall(here), "bytes": cost.bytes}
         models = [{"hash": point.hash, "label": point.label} for point in found.points]
         print_json({"name": found.name, **time, "models": models})
@@ -89,7 +90,7 @@ def plan(
         )
     print(f"  {_values(found.steps)} steps, batch {found.batch}, network {_values(found.network)}")
     if estimate:
-        _print_estimate(found, workers or os.cpu_count() or 1)
+        _print_estimate(found, workers or cores())
 
 
 def _print_estimate(found: "Plan", workers: int) -> None:
@@ -166,10 +167,10 @@ def run(
         print(f"{found.name}: {len(found.points):,} models in {out}", flush=True)
     try:
         status = run_study(found, out, workers=workers, ray=ray, shard=part, quiet=as_json)
-    except KeyboardInterrupt:
-        say = sys.stderr if as_json else sys.stdout
-        print(f"stopped; the same command resumes it. `karenina study status {out}` says how far it is", file=say)
-        raise
+    except KeyboardInterrupt as stop:
+        raise type(stop)(
+            f"{stop or 'stopped'}; the same call resumes. `karenina study status {out}` says more"
+        ) from None
     left = status.total - len(status.done) - len(status.failed)
     mine = status.plan.points if part is None else status.plan.points[part[0] - 1 :: part[1]]
     failed = {point.hash for point in mine} & set(status.failed)

@@ -96,9 +96,10 @@ def setting_of(config: "Config") -> str:
     return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _describe(config: "Config") -> str:
+def _describe(run: "Run") -> str:
+    config = run.config
     parameters = " ".join(f"{name}={value}" for name, value in config.parameters.items())
-    return f"{config.method} {parameters} {config.network} {config.latents} latents {config.steps} steps"
+    return f"{config.method} {parameters} {config.network} {config.latents} latents {run.steps_text}"
 
 
 def settings_apart(configs: "Sequence[Config]") -> tuple[list[str], str]:
@@ -144,7 +145,8 @@ def rank(
     Parameters
     ----------
     runs : sequence of Run or path, or a path
-        A path is a run, a directory that holds runs, or a study, of which all finished runs are taken.
+        A path is a run, a directory that holds runs, or a study, of which all finished runs are taken; where none is
+        finished, those that were stopped, at the step of their checkpoint.
     by : str
         One of `CRITERIA`; higher scores are better in all of them. "udr" (short for "udr_lasso") and "udr_spearman"
         compare runs that differ by their seed alone: to choose a setting. "udr_a2a" (for "udr_lasso_a2a") and
@@ -215,7 +217,7 @@ def rank(
     frame = pd.DataFrame(
         {
             "run": names,
-            "setting": [_describe(run.config) for run in opened],
+            "setting": [_describe(run) for run in opened],
             "seed": [run.config.seed for run in opened],
             "score": scores,
             "low": interval[:, 0],
@@ -235,18 +237,24 @@ def rank(
 
 
 def _expanded(given: "Run | str | os.PathLike[str]") -> "list[Run | Path]":
-    """A run, or all finished runs of a directory or of a study."""
+    """A run, or all finished runs of a directory or of a study; where none is, those that were stopped."""
+    from karenina.training.run import is_stopped
+
     if not isinstance(given, str | os.PathLike):
         return [given]
     path = Path(given)
     if (path / "run.json").exists() or not path.is_dir():
         return [path]
     found = sorted(file.parent for where in (path, path / "runs") for file in where.glob("*/run.json"))
-    finished: list[Run | Path] = [run for run in found if _finished(run)]
-    if not finished:
-        what = f"none of the {len(found)} runs in {path} is finished" if found else f"{path} holds no runs"
+    taken: list[Run | Path] = [run for run in found if _finished(run)] or [run for run in found if is_stopped(run)]
+    if not taken:
+        what = (
+            f"none of the {len(found)} runs in {path} is finished, or has a checkpoint"
+            if found
+            else f"{path} holds no runs"
+        )
         raise ValueError(f"{what}; expected runs, a directory that holds them, or a study")
-    return finished
+    return taken
 
 
 def _finished(path: Path) -> bool:

@@ -39,7 +39,8 @@ class Fit:
     advice : what to know and what to try next
     page : Path
     answer : all of it as plain values
-    stopped : "time" where the budget ended the training of a round, "user" after Ctrl-C, else ""
+    stopped : "time" where the budget ended the training of a round, "user" after Ctrl-C, "terminated" after
+        SIGTERM, else ""
     """
 
     path: Path

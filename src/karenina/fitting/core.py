@@ -7,6 +7,7 @@ import time as clocks
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from karenina._process import stops_heard
 from karenina._words import hint
 from karenina.data.own import Size
 from karenina.data.streaming import Images
@@ -76,7 +77,8 @@ def fit(
     -------
     Fit
         `.best` is a run (None if all collapsed), `.ranking` a DataFrame, `.verdict` how sure, `.advice` what to know,
-        `.page` a path. Ctrl-C ends the training, and gives the best answer so far.
+        `.page` a path. Ctrl-C and SIGTERM end the training with a checkpoint, and give the best answer so far;
+        `.stopped` is "user" or "terminated" then. A second one ends it at once.
 
     Examples
     --------
@@ -106,8 +108,9 @@ def fit(
     if search == "optuna":
         from karenina.fitting.search import run_search
 
-        return run_search(job, track)
-    with alone(folder.path), open_tracker(track) as tracker:
+        with stops_heard():
+            return run_search(job, track)
+    with stops_heard(), alone(folder.path), open_tracker(track) as tracker:
         job.tracker = tracker
         return job.run()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._active import ACTIVE_KL
+from karenina._active import CLEAR_KL
 from karenina._files import atomic, checksum
 from karenina.data import DataSet
 from karenina.data import names as data_names
@@ -42,8 +42,7 @@ def chosen_run(run: "Run | str | os.PathLike[str]") -> "Run":
 
 def columns(run: "Run", where: str | os.PathLike[str]) -> list[str]:
     """A name for each latent: the one that a person gave it, else latent_3."""
-    assert run.path is not None
-    known = read_names(where, run.latents, checksum(run.path / "model.safetensors"))
+    known = read_names(where, run.latents, _weights(run))
     found = [known.get(i, f"latent_{i}") for i in range(run.latents)]
     taken = sorted({name for name in found if found.count(name) > 1} | ({"image"} & set(found)))
     if taken:
@@ -60,12 +59,12 @@ def about_latents(run: "Run", where: Any) -> list[dict[str, Any]]:
     fit = fit_of(where)
     answer = read_answer(fit) if fit is not None and (fit / ANSWER).exists() else {}
     kl: list[float | None] = [None] * run.latents
-    if answer.get("weights") == checksum(run.path / "model.safetensors"):
+    if answer.get("weights") == _weights(run):
         kl = [float(value) for value in answer["kl"]]
     elif (run.path / HISTORY).exists() and f"kl_{run.latents - 1}" in run.history and len(run.history):
         kl = [round(float(run.history[f"kl_{i}"].iloc[-1]), 4) for i in range(run.latents)]
     return [
-        {"latent": i, "name": name, "kl": value, "active": None if value is None else value > ACTIVE_KL}
+        {"latent": i, "name": name, "kl": value, "active": None if value is None else value > CLEAR_KL}
         for i, (name, value) in enumerate(zip(columns(run, where), kl))
     ]
 
@@ -130,7 +129,7 @@ def encode(
             write(labels, opened.encode(block)[0][:, kept])
             count += len(labels)
     with atomic(beside(path)) as part:
-        about = {"format": 1, "kl_threshold": ACTIVE_KL, "latents": latents}
+        about = {"format": 1, "kl_threshold": CLEAR_KL, "latents": latents}
         part.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     return count
 
@@ -152,6 +151,12 @@ def _check_kind(images: Images, run: "Run", made_grey: bool, options: dict[str, 
         )
     if channels == 3 and kind == "grey":
         warnings.warn(f"{what} has grey images, and the model was trained on images in colour", stacklevel=3)
+
+
+def _weights(run: "Run") -> str:
+    """The hash of a model; that of a run that was stopped is not known to anyone."""
+    assert run.path is not None
+    return checksum(run.path / "model.safetensors") if run.stopped_at is None else ""
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from karenina._active import ACTIVE_KL
+from karenina._active import CLEAR_KL
 from karenina._files import checksum, naming
 from karenina._plugins import need
 from karenina._version import __version__
@@ -89,6 +89,8 @@ def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to:
     if to not in KINDS:
         raise ValueError(f"a run is exported to {', '.join(KINDS)}; got {to!r}")
     opened = chosen_run(run)
+    if opened.stopped_at is not None:
+        raise ValueError(f"{opened.path} was {opened.status}: train it to its end, and then export it")
     target = Path(out)
     if target.exists() and not target.is_dir():
         raise ValueError(f"{target} is a file; expected a folder")
@@ -188,7 +190,7 @@ def _about(run: "Run", where: Any) -> dict[str, Any]:
             "layout": ["n", "channels", "height", "width"],
         },
         "latents": about_latents(run, where),
-        "kl_threshold": ACTIVE_KL,
+        "kl_threshold": CLEAR_KL,
         "karenina_version": __version__,
     }
 

@@ -152,6 +152,26 @@ def read_answer(path: str | os.PathLike[str]) -> dict[str, Any]:
     return _read(root / ANSWER)
 
 
+def folders_of_models(path: Path) -> list[Path]:
+    """Return the folders that hold the models which a fit chose from; of anything but a fit, the path itself."""
+    if not (path / FIT).exists():
+        return [path]
+    run = str(read_answer(path).get("run") or "") if (path / ANSWER).exists() else ""
+    if run:  # in runs/K, or runs/K/unfinished/STEP where the first round was stopped
+        plan = path / Path(*Path(run).parts[: 4 if "/unfinished/" in run else 2])
+    else:
+        plan = max(
+            (path / "runs").glob("*"), key=lambda one: int(one.name) if one.name.isdecimal() else 0, default=path
+        )
+    # Each trial of a search has a folder of its own.
+    found = {file.parent.parent for file in plan.rglob("run.json")}
+    found = {folder for folder in found if "unfinished" not in folder.relative_to(plan).parts} - {path}
+    trained = {file.parent.parent for folder in found for file in folder.glob("*/model.safetensors")}
+    if not found:
+        raise ValueError(f"the fit in {path} has no models yet; run `karenina fit` again with more time")
+    return sorted(trained or found)
+
+
 def fit_of(run: str | os.PathLike[str]) -> Path | None:
     """The fit that a run belongs to: its own folder, or one above it."""
     path = Path(run).resolve()

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import shutil
 import time as clocks
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from karenina._process import Terminated
 from karenina.data import DataSet
 from karenina.data.own import Size
 from karenina.data.streaming import Images, survey
@@ -22,7 +24,6 @@ from karenina.fitting.folder import ANSWER, Folder, Plan
 from karenina.fitting.guidance import advise, judge
 from karenina.fitting.halving import MOST_SEEDS, Setting, Wanted, cut, first_round, next_round
 from karenina.fitting.look import CPU_SIDES, Look, Source, describe, look_at, open_source
-from karenina.fitting.stops import Interrupted, forget, unfinished
 
 if TYPE_CHECKING:
     from karenina.training.population import PopulationProgress
@@ -37,6 +38,9 @@ TRAINING_SHARE = 0.8  # of the time; the rest goes to looking, ranking and the p
 SECOND_METHOD = 40  # models that a budget must hold for a second method to be tried
 BATCH = 64
 SPARE = 0.05  # of the time: what models take to be written, and what goes slower than measured
+
+# What a fit says of how it was stopped, by Ctrl-C or SIGTERM: the narrower kind first.
+STOPS: dict[str, type[KeyboardInterrupt]] = {"terminated": Terminated, "user": KeyboardInterrupt}
 
 Say = Callable[[str], None]
 
@@ -90,7 +94,6 @@ class Job:
     front: list[dict[str, Any]] = field(default_factory=list)  # of a search
     said: int = 0  # models of which the settings were told
     began: tuple[float, float] = field(default_factory=lambda: (clocks.monotonic(), clocks.process_time()))
-    interrupted: Interrupted = field(default_factory=Interrupted)
 
     def run(self) -> Fit:
         self.prepare()
@@ -98,10 +101,15 @@ class Job:
             self._rounds()
         except OutOfTime:
             self.stopped = "time"
-        except KeyboardInterrupt:
-            self.stopped = "user"
-            self.say("Stopped. Ranking what is finished ...")
+        except KeyboardInterrupt as stop:
+            self.was_stopped(stop)
         return self.finish()
+
+    def was_stopped(self, stop: KeyboardInterrupt) -> None:
+        """Note by what, and say so."""
+        self.stopped = next(name for name, kind in STOPS.items() if isinstance(stop, kind))
+        words = str(stop).replace("the same call", "the same command") or "stopped"
+        self.say(f"{words.capitalize()}. Ranking what is finished ...")
 
     def prepare(self) -> None:
         """Open and look at the images, and make or continue a plan."""
@@ -268,7 +276,7 @@ class Job:
             self.folder.save()
             if self.room() > 0:  # else the answer at the end comes next
                 self.answer(page=plan.done == 1)
-            forget(self)
+            shutil.rmtree(self._unfinished_place, ignore_errors=True)  # the models have all their steps now
 
     def room(self) -> int:
         """Models that can still be trained. Before a later round those that are finished are ranked, too."""
@@ -291,8 +299,7 @@ class Job:
         options = Options(self.device, "auto", every, self._watch)
         paths: list[Path | None] = [root / name for _, name, _ in made]
         new = sum(path is not None and not (path / "model.safetensors").exists() for path in paths)
-        with self.interrupted:
-            train_members(self.data, [m for m, _, _ in made], paths, options, root, [free for _, _, free in made])
+        train_members(self.data, [m for m, _, _ in made], paths, options, root, [free for _, _, free in made])
         taken = clocks.monotonic() - begun
         if new == len(made):
             plan.seconds = taken / (new * plan.steps)
@@ -300,7 +307,6 @@ class Job:
     def _watch(self, at: "PopulationProgress") -> None:
         if self.clock.left < min(self.closing + SPARE * self.clock.seconds, self.most_closing):
             raise OutOfTime
-        self.interrupted.check()
         if self.progress is not None:
             self.progress(at)
 
@@ -312,7 +318,31 @@ class Job:
                 self.answered = plan
                 return found
         self.answered = self.plan
-        return unfinished(self)
+        return self._unfinished()
+
+    @property
+    def _unfinished_place(self) -> Path:
+        return self.folder.runs(self.plan) / "unfinished"
+
+    def _unfinished(self) -> list[Model]:
+        """The models of a first round that was stopped, each kept as a run of the steps that it has."""
+        from karenina.training.run import open as open_run
+        from karenina.training.run import write_run
+
+        plan, found = self.plan, []
+        for setting, seeds in plan.rounds[0].items() if plan.rounds and not plan.done else ():
+            for i in seeds:
+                name = setting.run_name(1000 * plan.seed + i)
+                try:
+                    run = open_run(self.folder.runs(plan) / name)
+                except ValueError:  # it was not begun, or diverged
+                    continue
+                run.config = replace(run.config, steps=run.stopped_at or run.config.steps)
+                path = self._unfinished_place / str(run.config.steps) / name
+                path.mkdir(parents=True, exist_ok=True)
+                write_run(path, run)
+                found.append(self.measure_run(path, setting))
+        return [model for model in found if model is not None]
 
     def _finished(self, plan: Plan) -> list[Model]:
         root = self.folder.runs(plan)
@@ -349,7 +379,7 @@ class Job:
             return read_fit(self.folder.path)
         steps = compared.models[0].config.steps if compared.models else plan.steps
         verdict = judge(self.look, compared, steps)
-        advice = advise(self.look, compared, steps, plan.latents, self.stopped)
+        advice = advise(self.look, compared, steps, plan.latents, "user" if self.stopped in STOPS else self.stopped)
         if len(compared.models) != self.said:
             self.said = len(compared.models)
             for line in describe_settings(compared):

@@ -61,12 +61,7 @@ def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
         ranking=fit.ranking.to_dict("records"),
         chosen=answer["run"].rsplit("/", 1)[-1] if answer["run"] else "",
         threshold=CLEAR_KL,
-        commands=(
-            f"karenina fit {given} --out {out} --time 2h      # continues, with more models or longer ones",
-            f"karenina encode {out} {given} --out codes.parquet",
-            f"karenina export {out} --to onnx --out exported",
-            f"karenina report {out}/{answer['run'].rsplit('/', 1)[0] if answer['run'] else 'runs/1'} --data {given}",
-        ),
+        commands=_commands(answer, out, given),
         where=str(fit.path / "names.json"),
         data=script_data,
         css=css,
@@ -75,6 +70,17 @@ def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
     )
     with atomic(fit.path / PAGE) as part:
         part.write_text(page, encoding="utf-8")
+
+
+def _commands(answer: dict[str, Any], out: str, given: str) -> list[str]:
+    """What to do next: those of the commands that have something to work on."""
+    found = [f"karenina fit {given} --out {out} --time 2h      # continues, with more models or longer ones"]
+    if answer["run"]:
+        found.append(f"karenina encode {out} {given} --out codes.parquet")
+        found.append(f"karenina export {out} --to onnx --out exported")
+    if answer["models"]:
+        found.append(f"karenina report {out} --data {given}")
+    return found
 
 
 def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:

@@ -87,9 +87,8 @@ def run_search(job: "Job", track: str | None) -> "Fit":
                 study.tell(trial, values)
         except OutOfTime:
             job.stopped = "time"
-        except KeyboardInterrupt:
-            job.stopped = "user"
-            job.say("Stopped. Ranking what is finished ...")
+        except KeyboardInterrupt as stop:
+            job.was_stopped(stop)
         with _waiting(job.folder.path):
             _collect(study, job)
             job.front = front(study)

@@ -264,6 +264,13 @@ def read_runs(
             notes.append(f"Left out: {error}")
     if not opened:
         raise ValueError(notes[0] if notes else "no runs to report on")
+    halves = {name: run for name, run in opened.items() if run.stopped_at is not None}
+    for name, run in halves.items():
+        if len(halves) < len(opened):  # beside those that have all their steps it would only look bad
+            del opened[name]
+            notes.append(f"Left out: {name} was {run.status} of {run.config.steps:,}")
+        else:
+            notes.append(f"{name} was {run.status} of {run.config.steps:,}: what is shown is the model of that step.")
     one_of = {run.config.data: run for run in opened.values()}
     datas = {name: data_of(run, data, data_dir) for name, run in one_of.items()}
     found = {name: evaluate(run, datas[run.config.data], metrics=metrics) for name, run in opened.items()}

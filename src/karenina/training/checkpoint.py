@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,12 @@ from karenina.training.loop import State
 
 # Raised when a file of this version can no longer be read by the program before it.
 FORMAT = 1
+# Of a run by itself. The one before is kept, too: should the newest turn out to be damaged, not much is lost.
+CHECKPOINT, OLDER = "checkpoint.safetensors", "checkpoint.older.safetensors"
+# Of a population, in the folder that holds its runs, or in this one beside that of a study.
+POPULATION, POPULATIONS = "population-*.safetensors", "populations"
+# What the names of the model's weights begin with, in either.
+NETWORK = "module/network/"
 # Holds the place of a file's checksum while that is computed.
 _BLANK = "0" * 64
 
@@ -45,25 +53,67 @@ def _checksum(content: bytes, found: str) -> str:
     return hashlib.sha256(content.replace(found.encode(errors="replace"), _BLANK.encode(), 1)).hexdigest()
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read_tensors(
+    path: Path, row: Callable[[dict[str, Any]], int] | None = None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors of a file and what it says of them; with `row`, of a population the network of one member."""
     try:
         with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             about = json.loads((file.metadata() or {})["karenina"])
+            names = list(file.keys())
+            if row is None:
+                tensors = {name: file.get_tensor(name) for name in names}
+            else:
+                place = row(about)
+                tensors = {name: file.get_slice(name)[place] for name in names if name.startswith(NETWORK)}
     except FileNotFoundError:
         raise BadFile(f"{path} is missing") from None
-    except (SafetensorError, KeyError, ValueError, RecursionError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise BadFile(f"{path} is damaged or not a file of karenina ({error})") from None
     first = next(iter(about), None) if isinstance(about, dict) else None
     if first == "sha256":
         found = str(about.pop("sha256"))
-        intact = found == _checksum(path.read_bytes(), found)
+        # The members of a population are read one after the other, and the file is large.
+        state = path.stat()
+        intact = (_has_checksum if row is None else _known_checksum)(path, found, state.st_mtime_ns, state.st_size)
     else:  # from before there were checksums, unless it is that word that was damaged
         intact = first == "format"
     if not intact:
         raise BadFile(f"{path} is damaged: its content does not have its checksum")
     check_format(path, about)
     return tensors, about
+
+
+def _has_checksum(path: Path, found: str, *_: int) -> bool:
+    return found == _checksum(path.read_bytes(), found)
+
+
+_known_checksum = lru_cache(maxsize=16)(_has_checksum)
+
+
+def read_stopped(path: Path, config: Config) -> tuple[dict[str, Tensor], int, list[dict[str, float]]] | None:
+    """Return the weights, the step and the history of a run that was stopped, or None where it has no checkpoint.
+
+    They are in the newest intact checkpoint of the run itself, or of the population that it was trained in.
+    """
+
+    def place(about: dict[str, Any]) -> int:
+        return int(about["alive"].index(about["members"].index(config.to_json())))
+
+    files = [path / CHECKPOINT, path / OLDER]
+    for folder in (path.parent, path.parent.parent / POPULATIONS):
+        files += [one for file in sorted(folder.glob(POPULATION)) for one in (file, file.with_suffix(".older"))]
+    for file in files:
+        alone = file.parent == path
+        try:
+            tensors, about = read_tensors(file, None if alone else place)
+            if alone and about["config"] != config.to_json():
+                continue
+            history = about["history"] if alone else about["history"][about["members"].index(config.to_json())]
+            return within(tensors, NETWORK), integer("step", about["step"], 1), list(history)
+        except (KeyError, TypeError, ValueError, AttributeError):  # missing, damaged, or of other runs
+            continue
+    return None
 
 
 def check_format(path: Path, about: Any) -> None:

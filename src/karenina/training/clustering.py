@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from karenina._process import stop_waits, stopped, stops_wait
 from karenina.models.cobra import TransitionModels
 from karenina.models.fast import Adam, keep_memory
 from karenina.models.monet import ComponentVAE, MONet, object_losses
@@ -27,6 +28,7 @@ Progress = Callable[[int, int, dict[str, float]], None]
 ROWS = 200  # of the history
 
 
+@stops_wait()
 def fit(
     path: Path,
     network: nn.Module,
@@ -80,9 +82,11 @@ def fit(
             state["history"].append({"step": step + 1} | row)
             if progress is not None:
                 progress(step + 1, steps, row)
-        if time.monotonic() - saved > checkpoint_every:
+        if (stop_waits() and step + 1 < steps) or time.monotonic() - saved > checkpoint_every:
             _save(checkpoint, config, network, optimiser, state | {"step": step + 1}, traces)
             saved = time.monotonic()
+        if stop_waits() and step + 1 < steps:
+            raise stopped(f"stopped at step {step + 1:,} of {steps:,}; the same call resumes")
     about = {"format": FORMAT, "config": config, "history": state["history"]}
     kept = torch.stack(traces) if traces else None
     write_tensors(path, dict(network.state_dict()) | ({} if kept is None else {"trace": kept}), about)

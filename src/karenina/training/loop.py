@@ -55,11 +55,12 @@ def fit(
     config: Config,
     state: State,
     device: torch.device,
-    save: Callable[[], None],
+    save: Callable[[bool], None],
     progress: Callable[[Progress], None] | None = None,
     pairs: Pairs | None = None,
 ) -> None:
-    """Train from `state.step` to `config.steps`. `save` is called after every step and decides whether it is time.
+    """Train from `state.step` to `config.steps`. `save` is called after every step and decides whether it is time; with
+    True it is.
 
     pairs: where a method learns from pairs of images, what draws them.
     """
@@ -84,12 +85,16 @@ def fit(
         if state.step % row_every == 0 or state.step == config.steps:
             close_row(state)
             check(state, learner)
-            if progress is not None:
-                rate = (state.step - first) * config.batch / (time.perf_counter() - started)
-                progress(Progress(state.step, config.steps, state.history[-1], rate))
         if watched is not None and state.step in moments:
             state.trace.append(activations(learner, watched))
-        save()
+        if progress is not None and (state.step % row_every == 0 or state.step == config.steps):
+            rate = (state.step - first) * config.batch / (time.perf_counter() - started)
+            try:
+                progress(Progress(state.step, config.steps, state.history[-1], rate))
+            except BaseException:  # whoever watches has seen enough: nothing that was trained is lost
+                save(True)
+                raise
+        save(False)
 
 
 @contextmanager

@@ -18,11 +18,12 @@ from torch import nn
 
 from karenina._files import make_folder, sweep
 from karenina._notebook import bar, in_notebook
+from karenina._process import stops_wait
 from karenina.data import DataSet
 from karenina.models import fast
 from karenina.models.objectives import Objective
 from karenina.models.supervised import unsupervised
-from karenina.training.checkpoint import BadFile, read_tensors
+from karenina.training.checkpoint import POPULATION, BadFile, read_tensors
 from karenina.training.config import SETTINGS, Config, integer, make_config, number, shown
 from karenina.training.loop import Progress, TrainingDiverged, check_precision
 from karenina.training.methods import Method, find, find_for
@@ -188,7 +189,7 @@ def train_members(
     _check_names(members)
     found: dict[int, Run | TrainingDiverged] = {}
     members = list(members)
-    with ExitStack() as locks:
+    with stops_wait(), ExitStack() as locks:
         for i, path in enumerate(paths):
             if path is None:
                 continue
@@ -238,18 +239,6 @@ def _check_names(members: Sequence[Member]) -> None:
             )
 
 
-def trained_so_far(data: DataSet, members: Sequence[Member], device: torch.device, folder: Path) -> list[Run]:
-    """The models of `train_members` where it was interrupted, from the checkpoints of their populations: runs of the
-    steps that they have, which are not written anywhere."""
-    begun, _ = _resumed(folder, members, list(range(len(members))), {})
-    crowds = [[members[i] for i in indices] for indices in begun]
-    return [
-        run
-        for crowd in crowds
-        for run in Population(data, crowd, [None] * len(crowd), Options(device), folder, 0, len(crowd)).so_far()
-    ]
-
-
 def _shown_alone(options: Options, config: Config, done: int, total: int) -> Callable[[Progress], None] | None:
     """The progress of a model that is trained by itself, in the words of a population."""
     tell = options.progress
@@ -272,7 +261,7 @@ def _resumed(
     A member that is finished already, because the population was killed while it wrote its runs, comes along.
     """
     resumed = []
-    files = [] if folder is None or not folder.is_dir() else sorted(folder.glob("population-*.safetensors"))
+    files = [] if folder is None or not folder.is_dir() else sorted(folder.glob(POPULATION))
     for file in files:
         try:
             configs = [Config.from_json(one) for one in read_tensors(file)[1]["members"]]

@@ -5,7 +5,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from karenina._process import stop_waits, stopped
 from karenina.data import DataSet
 from karenina.data.pairs import Pairs
-from karenina.training.checkpoint import FORMAT, BadFile, read_tensors, write_tensors
+from karenina.training.checkpoint import FORMAT, POPULATION, BadFile, read_tensors, write_tensors
 from karenina.training.config import Config, integer
 from karenina.training.feeds import Batches, Labels, PairBatches
 from karenina.training.loop import TrainingDiverged, at_precision, divergence, trace_steps, traced_images
@@ -94,11 +95,11 @@ class Population:
         self.done, self.total = done, total
         self.config = members[0].config
         name = hashlib.sha256("".join(identity(m.config) for m in members).encode()).hexdigest()[:12]
-        self.file = None if folder is None else folder / f"population-{name}.safetensors"
+        self.file = None if folder is None else folder / POPULATION.replace("*", name)
         self.older = None if self.file is None else self.file.with_suffix(".older")
 
     def run(self) -> list[Run | TrainingDiverged]:
-        learner, state = self._resume(continued=True)
+        learner, state = self._resume()
         for i in state.alive:
             path = self.paths[i]
             if path is not None:
@@ -121,20 +122,6 @@ class Population:
             if file is not None:
                 file.unlink(missing_ok=True)
         return results
-
-    def so_far(self) -> list[Run]:
-        """The members as the newest checkpoint has them: runs of as many steps, which are not written."""
-        learner, state = self._resume()
-        if not state.step:
-            return []
-        return [
-            Run(
-                replace(self.members[i].config, steps=state.step),
-                learner.network(place),
-                pd.DataFrame(state.history[i]).astype({"step": "int64"}),
-            )
-            for place, i in enumerate(state.alive)
-        ]
 
     def _fit(self, learner: PopulationLearner, state: State) -> None:
         config, device, steps = self.config, self.options.device, self.config.steps
@@ -159,16 +146,21 @@ class Population:
             state.step += 1
             if state.step % row_every == 0 or state.step == steps:
                 self._close_row(learner, batches, state)
+            if watched is not None and state.step in moments and state.alive:
+                self._watch(learner, state, watched)
+            if state.step % row_every == 0 or state.step == steps:
                 try:
                     self._report(state, started, first)
                 except BaseException:  # whoever watches has seen enough: nothing that was trained is lost
                     self._settle(learner, batches, state)
                     raise
-            if watched is not None and state.step in moments and state.alive:
-                self._watch(learner, state, watched)
-            if time.monotonic() - saved >= self.options.checkpoint_seconds:
+            if stop_waits() or time.monotonic() - saved >= self.options.checkpoint_seconds:
                 self._settle(learner, batches, state)
                 saved = time.monotonic()
+            if stop_waits() and state.step < steps:
+                then = "the same call resumes" if self.file is not None else "without a directory nothing is kept"
+                count = f"{self.done} of {self.total} models done"
+                raise stopped(f"stopped at step {state.step:,} of {steps:,}, {count}; {then}")
 
     def _settle(self, learner: PopulationLearner, batches: Batches, state: State) -> None:
         """Write a checkpoint, unless there is nothing left to resume."""
@@ -264,8 +256,8 @@ class Population:
         except OSError as error:  # a full disk: the checkpoint before is still there
             warnings.warn(f"no checkpoint at step {state.step}: {error}", stacklevel=4)
 
-    def _resume(self, *, continued: bool = False) -> tuple[PopulationLearner, State]:
-        """Where the newest intact checkpoint left the population, or its first step. continued: it is trained on."""
+    def _resume(self) -> tuple[PopulationLearner, State]:
+        """Where the newest intact checkpoint left the population, or its first step."""
         for file in (self.file, self.older):
             if file is None or not file.exists():
                 continue
@@ -275,7 +267,7 @@ class Population:
             except BadFile as error:
                 warnings.warn(f"a checkpoint of the population is of no use: {error}", stacklevel=4)
                 continue
-            if continued and file == self.older and self.file is not None:
+            if file == self.older and self.file is not None:
                 file.replace(self.file)  # the next one must not push it out for a damaged one
             return learner, state
         return self._fresh()

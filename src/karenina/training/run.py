@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 import karenina
-from karenina._files import atomic, checksum, save_array
+from karenina._files import atomic, checksum, held, save_array
 from karenina._notebook import facts
 from karenina._words import hint
 from karenina.models import fast
@@ -25,7 +26,15 @@ from karenina.models.own import SEEN, Made, OwnNetworks, own_networks
 from karenina.models.quantised import QuantisedAutoencoder
 from karenina.numerics.checks import as_array
 from karenina.numerics.gaussian import entropy_per_latent, kl_per_latent
-from karenina.training.checkpoint import FORMAT, BadFile, check_format, load_weights, read_tensors, write_tensors
+from karenina.training.checkpoint import (
+    FORMAT,
+    BadFile,
+    check_format,
+    load_weights,
+    read_stopped,
+    read_tensors,
+    write_tensors,
+)
 from karenina.training.config import Config, shown
 from karenina.training.loop import to_tensor
 from karenina.training.methods import Method, names, of_run
@@ -48,7 +57,8 @@ class Run:
         each row has averages since the row before.
     trace : (30, 200, units) float16, or None without `trace=True` in training
     path : the directory, or None
-    status : "finished"
+    status : "finished", or such as "stopped at step 40": then it is the model of that step
+    stopped_at : that step, or None
     module : the network, a torch module
 
     Examples
@@ -68,10 +78,11 @@ class Run:
         history: pd.DataFrame | None = None,
         trace: NDArray[np.float16] | None = None,
         path: Path | None = None,
+        stopped_at: int | None = None,
     ):
         self.config = config
         self.path = path
-        self.status = "finished"
+        self.stopped_at = stopped_at
         self._network = network.eval()
         self._history = history
         self._trace = trace
@@ -79,13 +90,23 @@ class Run:
     def __repr__(self) -> str:
         c = self.config
         parameters = "".join(f", {name} {value}" for name, value in c.parameters.items())
-        return f"<run: {c.method}{parameters} on {c.data}, seed {c.seed}, {c.steps} steps, {c.latents} latents>"
+        return f"<run: {c.method}{parameters} on {c.data}, seed {c.seed}, {self.steps_text}, {c.latents} latents>"
+
+    @property
+    def status(self) -> str:
+        return "finished" if self.stopped_at is None else f"stopped at step {self.stopped_at:,}"
+
+    @property
+    def steps_text(self) -> str:
+        """How far it is trained: "6000 steps", or of a run that was stopped "40 of 6000 steps"."""
+        return f"{'' if self.stopped_at is None else f'{self.stopped_at} of '}{self.config.steps} steps"
 
     def _repr_html_(self) -> str:
         c = self.config
         strengths = ", ".join(f"{name} {value}" for name, value in c.parameters.items())
         known: dict[str, object] = {"method": f"{c.method} ({strengths})" if strengths else c.method, "data": c.data}
         known |= {"latents": c.latents, "network": c.network, "steps": f"{c.steps:,}", "seed": c.seed}
+        known |= {} if self.stopped_at is None else {"status": self.status}
         last = self.history.iloc[-1] if len(self.history) else {}
         known |= {name: float(last[name]) for name in ("loss", "reconstruction", "kl") if name in last}
         return facts("run", known | {"directory": self.path or "-"})
@@ -109,7 +130,7 @@ class Run:
 
     @cached_property
     def trace(self) -> NDArray[np.float16] | None:
-        if self._trace is None and self.path is not None and self.config.trace:
+        if self._trace is None and self.path is not None and self.config.trace and self.stopped_at is None:
             return _read_intact(self.path, "trace.npy", _read_trace)
         return self._trace
 
@@ -239,7 +260,10 @@ def shapes(make: Callable[[], torch.nn.Module]) -> dict[str, tuple[int, ...]]:
 def open(
     path: str | os.PathLike[str], *, encoder: Made | None = None, decoder: Made | None = None, device: str | None = None
 ) -> Run:
-    """The finished run in a directory. All files are checked, and none of their content is executed.
+    """The run in a directory. All files are checked, and none of their content is executed.
+
+    A run that was stopped, however that came, is the model of its newest checkpoint, and `status` says of which step;
+    the same call of `train` continues it.
 
     Parameters
     ----------
@@ -258,12 +282,30 @@ def open(
     """
     path = Path(path)
     about = read_about(path)
-    if about["status"] != "finished":
+    config = about["config"]
+    stopped = _stopped(path, config) if about["status"] == "running" else None
+    if about["status"] != "finished" and stopped is None:
         reason = f": {about['reason']}" if about.get("reason") else "; train it with the same call to resume"
         raise ValueError(f"the run in {path} is {about['status']}{reason}")
-    config = about["config"]
     method = _with_own(path, config, of_run(config.method), own_networks(encoder, decoder))
-    return open_as(path, config, method, device)
+    if stopped is None:
+        return open_as(path, config, method, device)
+    tensors, step, rows = stopped
+    network = _network(path / "its checkpoint", config, method, tensors, device)
+    history = pd.DataFrame(rows, columns=None if rows else ["step"]).astype({"step": "int64"})
+    return Run(config, network, history, path=path, stopped_at=step)
+
+
+def _stopped(path: Path, config: Config) -> tuple[dict[str, Tensor], int, list[dict[str, float]]] | None:
+    """What `read_stopped` finds, unless a process is training the run."""
+    with held(path) as mine:
+        return read_stopped(path, config) if mine else None
+
+
+def is_stopped(path: Path) -> bool:
+    """Return whether a run was stopped and has a checkpoint, so that it can be opened."""
+    about = read_about(path)
+    return bool(about["status"] == "running" and _stopped(path, about["config"]) is not None)
 
 
 def as_run(given: Any, argument: str = "run") -> Run:
@@ -282,14 +324,19 @@ def open_as(path: Path, config: Config, method: Method, device: str | None = Non
         raise ValueError(
             f"{path} has a network of your own method, which is not stored: the same call of train opens it"
         )
+    return Run(config, _network(path / "model.safetensors", config, method, tensors, device), path=path)
+
+
+def _network(file: Path, config: Config, method: Method, tensors: dict[str, Tensor], device: str | None) -> Autoencoder:
+    """The network of a config and a method with the weights of a file, which must be all that it has, and finite."""
     if shapes(lambda: make_network(config, method)) != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
-        raise BadFile(f"{path / 'model.safetensors'} does not hold the network that {path / 'run.json'} describes")
+        raise BadFile(f"{file} does not hold the network that {file.parent / 'run.json'} describes")
     if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
-        raise BadFile(f"{path / 'model.safetensors'} has weights that are not finite numbers")
+        raise BadFile(f"{file} has weights that are not finite numbers")
     with torch.random.fork_rng(devices=[]):
         network = make_network(config, method)
-    load_weights(network, tensors, path / "model.safetensors")
-    return Run(config, network.to(pick_device(device or os.environ.get("KARENINA_DEVICE") or "cpu")), path=path)
+    load_weights(network, tensors, file)
+    return network.to(pick_device(device or os.environ.get("KARENINA_DEVICE") or "cpu"))
 
 
 def _with_own(path: Path, config: Config, method: Method, given: OwnNetworks | None) -> Method:

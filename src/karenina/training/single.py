@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from karenina._files import held, leftovers, make_folder, sweep
 from karenina._notebook import bar, in_notebook
+from karenina._process import stop_waits, stopped, stops_wait
 from karenina.data import DataSet, TableDataSet, load
 from karenina.data.pairs import Pairs
 from karenina.models import fast
 from karenina.models.objectives import Objective
 from karenina.models.own import Made, OwnNetworks, own_networks
 from karenina.numerics.checks import as_array
-from karenina.training.checkpoint import BadFile, load_checkpoint, save_checkpoint
+from karenina.training.checkpoint import CHECKPOINT, OLDER, BadFile, load_checkpoint, save_checkpoint
 from karenina.training.config import Config, make_config, number
 from karenina.training.feeds import Labels
 from karenina.training.learners import Learner, VAELearner, make_learner, network_of
@@ -43,8 +44,6 @@ from karenina.training.run import (
 )
 
 _MOST_IMAGES = 10_000  # that a closed form is fitted to
-# The one before is kept, too: should the newest turn out to be damaged, not much is lost.
-_CHECKPOINT, _OLDER = "checkpoint.safetensors", "checkpoint.older.safetensors"
 
 
 def train(
@@ -163,9 +162,10 @@ def train(
     check_precision(config.precision, where)
     check_memory(config, described)
     if out is None:
-        return train_config(data, config, described, where, None, checkpoint_seconds, progress, compile)
+        with stops_wait():
+            return train_config(data, config, described, where, None, checkpoint_seconds, progress, compile)
     path = make_folder(out)
-    with alone(path):
+    with alone(path), stops_wait():
         config = as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
         done = look_back(path, config, described)
         sweep(path)
@@ -241,7 +241,7 @@ def _resume(
     data: DataSet, config: Config, method: Method, device: torch.device, path: Path | None
 ) -> tuple[Learner, State]:
     """Where the newest intact checkpoint left the run, or its first step."""
-    kept = [] if path is None else [path / name for name in (_CHECKPOINT, _OLDER) if (path / name).exists()]
+    kept = [] if path is None else [path / name for name in (CHECKPOINT, OLDER) if (path / name).exists()]
     for i, file in enumerate(kept):
         learner, state = _start(data, config, method, device)
         try:
@@ -250,19 +250,19 @@ def _resume(
             then = "starting again from the first step" if i + 1 == len(kept) else "resuming from the checkpoint before"
             warnings.warn(f"{then}: {error}", stacklevel=4)
             continue
-        if file.name == _OLDER:
-            file.replace(file.with_name(_CHECKPOINT))  # the next one must not push it out for a damaged one
+        if file.name == OLDER:
+            file.replace(file.with_name(CHECKPOINT))  # the next one must not push it out for a damaged one
         return learner, state
     return _start(data, config, method, device)
 
 
 def begun(path: Path | None) -> bool:
     """Whether there is a checkpoint of a run by itself."""
-    return path is not None and any((path / name).exists() for name in (_CHECKPOINT, _OLDER))
+    return path is not None and any((path / name).exists() for name in (CHECKPOINT, OLDER))
 
 
 def _drop_checkpoints(path: Path) -> None:
-    for name in (_CHECKPOINT, _OLDER):
+    for name in (CHECKPOINT, OLDER):
         (path / name).unlink(missing_ok=True)
 
 
@@ -274,19 +274,23 @@ def _start(data: DataSet, config: Config, method: Method, device: torch.device) 
     return learner, state
 
 
-def _saver(path: Path | None, config: Config, learner: Learner, state: State, seconds: float) -> Callable[[], None]:
-    """A function that writes a checkpoint when it is time."""
+def _saver(path: Path | None, config: Config, learner: Learner, state: State, seconds: float) -> Callable[[bool], None]:
+    """A function that writes a checkpoint when it is time, or when the run is to stop, which it raises then."""
     saved = time.monotonic()
 
-    def save() -> None:
+    def save(now: bool) -> None:
         nonlocal saved
-        if path is None or time.monotonic() - saved < seconds or state.step == config.steps:
+        if state.step == config.steps:
             return
-        try:
-            save_checkpoint(path / _CHECKPOINT, config, learner, state, path / _OLDER)
-        except OSError as error:  # a full disk: the checkpoint before is still there, and the run may yet end well
-            warnings.warn(f"no checkpoint at step {state.step}: {error}", stacklevel=4)
-        saved = time.monotonic()
+        if path is not None and (now or stop_waits() or time.monotonic() - saved >= seconds):
+            try:
+                save_checkpoint(path / CHECKPOINT, config, learner, state, path / OLDER)
+            except OSError as error:  # a full disk: the checkpoint before is still there, and the run may yet end well
+                warnings.warn(f"no checkpoint at step {state.step}: {error}", stacklevel=4)
+            saved = time.monotonic()
+        if stop_waits():
+            then = "the same call resumes" if path is not None else "without a directory nothing is kept"
+            raise stopped(f"stopped at step {state.step:,} of {config.steps:,}; {then}")
 
     return save
 
@@ -312,7 +316,8 @@ def look_back(path: Path, config: Config, method: Method) -> Run | None:
     old, new = about["config"].to_json(), config.to_json()
     different = [f"{key} {old[key]!r} there, {new[key]!r} here" for key in new if old[key] != new[key]]
     if different:
-        raise ValueError(f"{path} holds a run with another config: {'; '.join(different)}")
+        then = "" if about["status"] != "running" else ". To begin anew, remove it"
+        raise ValueError(f"{path} holds a run with another config: {'; '.join(different)}{then}")
     if about["status"] == "failed":
         raise TrainingDiverged(f"the run in {path} failed before: {about.get('reason')}")
     if about["status"] == "finished":

@@ -6,6 +6,7 @@ stops when the process that started it is gone.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from karenina._files import sweep
+from karenina._process import cores, end_workers, exit_code, obey_input, stops_heard
 from karenina.studies.clustering.files import adopt, read_json, read_plan, write_json
 from karenina.studies.clustering.plan import Plan
 from karenina.studies.execution.folder import claim, read_claim
@@ -146,8 +148,9 @@ def run(plan: Plan, out: str | os.PathLike[str], *, workers: int | None = None, 
     adopt(folder, plan)
     for part in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
         sweep(part)
-    for stage in stages(plan):
-        _work(folder, stage, workers or os.cpu_count() or 1, say)
+    with stops_heard():
+        for stage in stages(plan):
+            _work(folder, stage, workers or cores(), say)
     return status(folder)
 
 
@@ -177,8 +180,8 @@ def _work(folder: Path, stage: list[str], workers: int, say: Say) -> None:
                             f"{task}: its process ended {_CHANCES} times (exit code {code}); {_log(folder)}"
                         )
     finally:
-        for worker in running.values():  # after an error or Ctrl-C
-            worker.process.kill()
+        end_workers(worker.process for worker in running.values())  # after an error or Ctrl-C
+        for worker in running.values():
             worker.close()
 
 
@@ -275,12 +278,10 @@ def main(folder: Path, task: str) -> int:
     return 0
 
 
-def _orphaned() -> None:
-    """End with the process that holds the other side of our input."""
-    sys.stdin.read()
-    os._exit(1)
-
-
 if __name__ == "__main__":
-    threading.Thread(target=_orphaned, daemon=True).start()
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started us
+    threading.Thread(target=list, args=(obey_input(),), daemon=True).start()
+    try:
+        sys.exit(main(Path(sys.argv[1]), sys.argv[2]))
+    except KeyboardInterrupt as stop:
+        sys.exit(exit_code(stop))

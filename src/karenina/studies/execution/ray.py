@@ -9,6 +9,7 @@ from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any
 
+from karenina._process import cores
 from karenina.studies.execution.folder import Folder
 from karenina.studies.execution.populations import Task
 from karenina.studies.execution.worker import Outcome, execute, execute_together
@@ -113,7 +114,7 @@ def _connect(ray: Any, address: str, workers: int | None) -> None:
     quiet = {"log_to_driver": False, "logging_level": "error"}
     if address == "local":
         with _elsewhere():
-            ray.init(num_cpus=workers or os.cpu_count(), include_dashboard=False, **quiet)
+            ray.init(num_cpus=workers or cores(), include_dashboard=False, **quiet)
         return
     if address != "auto":
         host, _, port = address.removeprefix("ray://").rpartition(":")

@@ -14,6 +14,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from karenina._process import cores, end_workers, stops_heard
 from karenina._words import hint
 from karenina.studies.execution.display import Tally, display
 from karenina.studies.execution.folder import Folder, Status, read_claim
@@ -59,7 +60,8 @@ def run(
 ) -> Status:
     """Train and score every model of `plan` that `out` does not hold yet; then write out/results.parquet.
 
-    Stop it at any moment; the same call resumes it. Runs in one directory share the work, and results depend on none of
+    Stop it at any moment; the same call resumes it. Ctrl-C and SIGTERM let each worker finish its step and write a
+    checkpoint; a second one ends them at once. Runs in one directory share the work, and results depend on none of
     this.
 
     Parameters
@@ -69,7 +71,8 @@ def run(
     out : path
         The study's directory.
     workers : int, optional
-        Processes on this machine, by default one per core; with ray, models at a time on the cluster.
+        Processes on this machine, by default one for each core that this process may use; with ray, models at a time
+        on the cluster.
     ray : str, optional
         "local", "auto" or an address (needs the extra `ray`).
     shard : (i, n), optional
@@ -108,10 +111,14 @@ def run(
         raise ValueError(f"workers must be 1 or more, got {workers}")
     mine = plan.points if shard is None else plan.points[shard[0] - 1 :: shard[1]]
     try:
-        _work(folder, plan, mine, workers, ray, quiet)
-    except BaseException:
+        with stops_heard():
+            _work(folder, plan, mine, workers, ray, quiet)
+    except BaseException as stop:
         with suppress(ValueError, OSError):  # what stopped it is what to report
             write_results(folder, plan)
+        if isinstance(stop, KeyboardInterrupt):
+            count = sum(point.hash in set(folder.status(plan).done) for point in mine)
+            raise type(stop)(f"stopped with {count:,} of {len(mine):,} models done") from None
         raise
     status = folder.status()
     if len(status.done) + len(status.failed) == status.total:
@@ -119,7 +126,7 @@ def run(
 
         if not quiet and (other := read_claim(folder.path, ".together")) is not None:
             print(f"waiting for {other.who}, which compares the models with one another", flush=True)
-        compare_models(folder, plan, workers or os.cpu_count() or 1)
+        compare_models(folder, plan, workers or cores())
         write_results(folder, plan)
     return status
 
@@ -165,7 +172,7 @@ def _tasks(folder: Folder, together: Sequence[tuple[Point, ...]], left: Sequence
 
 def _pool(folder: Folder, plan: Plan, workers: int | None, ray: str | None) -> "Pool | RayPool":
     if ray is None:
-        return Pool(folder, plan, workers or os.cpu_count() or 1)
+        return Pool(folder, plan, workers or cores())
     from karenina.studies.execution.ray import RayPool
 
     return RayPool(folder, plan, workers, ray)
@@ -202,7 +209,7 @@ _CHANCES = 2
 class Pool:
     """One worker process per core on this machine.
 
-    Use as a context: leaving it ends the workers, whose models resume from their checkpoints another time.
+    Use as a context: leaving it ends the workers, whose models resume another time from the checkpoints of that moment.
     """
 
     def __init__(self, folder: Folder, plan: Plan, workers: int):
@@ -216,10 +223,8 @@ class Pool:
         return self
 
     def __exit__(self, *error: object) -> None:
+        end_workers(self.workers.values())
         for worker in self.workers.values():
-            worker.kill()
-        for worker in self.workers.values():
-            worker.wait()
             _close(worker)
         self.log.close()
 

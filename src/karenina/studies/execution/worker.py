@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from karenina._files import atomic, checksum, save_array
+from karenina._process import exit_code, obey_input
 from karenina.studies.execution.folder import Claim, Folder, claim, digest
 from karenina.studies.plan.plan import Point, Scoring
 
@@ -147,23 +148,24 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    while True:
-        task = json.loads(lines.get())
-        if "points" in task:
-            points = [Point.from_json(point) for point in task["points"]]
-            outcome = execute_together(task["study"], points, task["checkpoint_seconds"])
-            print(json.dumps(asdict(outcome)), file=answers, flush=True)
-            continue
-        given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in task["scoring"].items()}
-        scoring = Scoring(**given)
-        outcome = execute(task["study"], Point.from_json(task["point"]), scoring, task["checkpoint_seconds"])
-        print(json.dumps(asdict(outcome)), file=answers, flush=True)
+    try:
+        while True:
+            print(json.dumps(asdict(_answer(json.loads(lines.get())))), file=answers, flush=True)
+    except KeyboardInterrupt as stop:  # its model continues from the checkpoint another time
+        sys.exit(exit_code(stop))
+
+
+def _answer(task: dict[str, Any]) -> Outcome:
+    if "points" in task:
+        points = [Point.from_json(point) for point in task["points"]]
+        return execute_together(task["study"], points, task["checkpoint_seconds"])
+    given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in task["scoring"].items()}
+    return execute(task["study"], Point.from_json(task["point"]), Scoring(**given), task["checkpoint_seconds"])
 
 
 def _listen(lines: "queue.SimpleQueue[str]") -> None:
-    for line in sys.stdin:
+    for line in obey_input():
         lines.put(line)
-    os._exit(0)  # the input is closed: whatever is unfinished continues from its checkpoint another time
 
 
 if __name__ == "__main__":
