@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._console import say
 from karenina._version import __version__
 from karenina.cli import audit, data, fit, rank, report, score, study, train
 from karenina.cli._help import App, complain
@@ -28,7 +29,7 @@ for command in COMMANDS:
 
 def _version(asked: bool) -> None:
     if asked:
-        print(f"karenina {__version__}")
+        say(f"karenina {__version__}")
         raise typer.Exit()
 
 
@@ -42,7 +43,7 @@ def _options(
 
 
 def _say(message: Any, *args: Any, **kwargs: Any) -> None:
-    print(f"karenina: {message}", file=sys.stderr)
+    say(f"karenina: {message}", file=sys.stderr)
 
 
 def main() -> None:
@@ -59,10 +60,10 @@ def main() -> None:
     except (ValueError, OSError, MemoryError) as error:
         if os.environ.get("KARENINA_DEBUG"):
             raise
-        print(f"karenina: {str(error) or 'not enough memory'}", file=sys.stderr)
+        say(f"karenina: {str(error) or 'not enough memory'}", file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
-        print("karenina: interrupted", file=sys.stderr)
+        say("karenina: interrupted", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
         if not hasattr(error, "format_message"):

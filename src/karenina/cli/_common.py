@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from karenina._console import plain_console
+from karenina._console import plain_console, say, visible
 from karenina.cli._help import completing
 
 DataDir = Annotated[
@@ -96,10 +96,15 @@ def bar(*more: str) -> Any:
 
     more: fields of the task that are shown between.
     """
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
 
-    columns = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)]
-    columns += [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in more]
+    class Words(TextColumn):
+        def render(self, task: Task) -> Text:
+            return Text(visible(self.text_format.format(task=task)))
+
+    columns = [Words("{task.description}"), BarColumn(bar_width=None)]
+    columns += [Words(f"{{task.fields[{name}]}}") for name in more]
     return Progress(
         *columns,
         TimeRemainingColumn(),
@@ -137,7 +142,7 @@ def next_steps(*commands: tuple[Any, ...]) -> None:
     """
     for i, words in enumerate(commands):
         line = " ".join(shlex.quote(str(word)) for word in words if word is not None)
-        print(f"{'next:' if i == 0 else '     '} karenina {line}", flush=True)
+        say(f"{'next:' if i == 0 else '     '} karenina {line}")
 
 
 def own_data(data: str | None, *paths: str | os.PathLike[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._console import say
 from karenina.cli._common import (
     DataDir,
     DataName,
@@ -71,8 +72,8 @@ def data_show(
         known = {"name": data.name, "image_shape": data.image_shape, "factors": factors, "source": data.source}
         print_json({**known, "picture": out})
         return
-    print(repr(data)[1:-1])
-    print(f"wrote {out}")
+    say(repr(data)[1:-1])
+    say(f"wrote {out}")
     next_steps(("train", word, "beta_vae", "--out", "runs/a"))
 
 
@@ -103,4 +104,4 @@ def data_get(
         print_json({"files": paths})
         return
     for path in paths:
-        print(f"{path} is in place")
+        say(f"{path} is in place")

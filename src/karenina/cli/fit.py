@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._console import say
 from karenina.cli._common import (
     Device,
     FactorsCsv,
@@ -60,8 +61,8 @@ def fit(
     word = str(with_options(images, None, grey, factors_csv))
     piped = None if sys.stdout.isatty() else sys.stdout  # a bar takes lines for the screen: those of a pipe pass it by
 
-    def say(text: str) -> None:
-        print(text, file=sys.stderr if as_json else piped, flush=True)
+    def tell(text: str) -> None:
+        say(text, file=sys.stderr if as_json else piped)
 
     with bar() as shown:
         task = shown.add_task("training", total=1.0, visible=False)
@@ -84,12 +85,12 @@ def fit(
                 search=search,
                 device=device or "auto",
                 track=track,
-                say=say,
+                say=tell,
                 progress=show,
                 started=started,
             )
         except KeyboardInterrupt:  # before there was a plan, or when the answer was being written
-            print("karenina: interrupted; the same command continues", file=sys.stderr)
+            say("karenina: interrupted; the same command continues", file=sys.stderr)
             raise typer.Exit(130) from None
         except OSError as error:
             if error.errno != errno.ENOSPC:
@@ -98,9 +99,9 @@ def fit(
     if as_json:
         print_json({"fit": out, "stopped": found.stopped, "page": found.page, **found.answer, "ranking": found.ranking})
     else:
-        print(found)
+        say(*found.lines)
         if found.page.exists():
-            print(f"wrote {found.page} ({found.page.stat().st_size / 1e6:.1f} MB)")
+            say(f"wrote {found.page} ({found.page.stat().st_size / 1e6:.1f} MB)")
         if found.best is not None:
             next_steps(("encode", out, images, "--out", "codes.parquet"), ("export", out))
     if found.stopped == "user":
@@ -126,7 +127,7 @@ def encode(
     if as_json:
         print_json({"codes": out, "images": count})
         return
-    print(f"wrote the codes of {count:,} images to {out}")
+    say(f"wrote the codes of {count:,} images to {out}")
 
 
 def export(
@@ -143,4 +144,4 @@ def export(
         print_json({"files": files})
         return
     for path in files:
-        print(f"wrote {path}")
+        say(f"wrote {path}")

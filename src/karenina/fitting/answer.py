@@ -62,9 +62,14 @@ class Fit:
 
         return pd.read_csv(self.path / RANKING)
 
-    def __str__(self) -> str:
+    @property
+    def lines(self) -> list[str]:
+        """The answer, how sure, and what to know, for people."""
         lines = [headline(self.answer), f"How sure: {self.verdict.level}. {self.verdict.why}"]
-        return "\n".join([*lines, *(f"- {one}" for one in self.advice)])
+        return [*lines, *(f"- {one}" for one in self.advice)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
 
 def headline(answer: dict[str, Any]) -> str:
