@@ -86,7 +86,7 @@ def show_plan(plan: "Plan", workers: int, *, toml: bool, measure: bool, as_json:
 
 
 def run(plan: "Plan", out: Path, workers: int | None, *, as_json: bool) -> None:
-    from karenina.studies.clustering.files import read_json
+    from karenina._files import read_json
     from karenina.studies.clustering.runner import run as run_study
 
     def tell(line: str) -> None:

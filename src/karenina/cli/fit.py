@@ -104,6 +104,8 @@ def fit(
             say(f"wrote {found.page} ({found.page.stat().st_size / 1e6:.1f} MB)")
         if found.best is not None:
             next_steps(("encode", out, images, "--out", "codes.parquet"), ("export", out))
+    if found.answer["run"] is None:
+        raise typer.Exit(1)
     if found.stopped == "user":
         raise typer.Exit(130)
 

@@ -22,7 +22,7 @@ import h5py
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from karenina._files import atomic, held
+from karenina._files import atomic, held, open_regular
 from karenina.data._reading import MEMORY_LIMIT, h5_dataset, open_h5
 from karenina.numerics.arrays import npy_header, readable
 
@@ -204,7 +204,7 @@ def gather(shape: tuple[int, ...], blocks: Iterable[NDArray[np.uint8]]) -> NDArr
 def _start(path: Path, shape: tuple[int, ...]) -> Any:
     """Where the array of a .npy begins if it is whole and of this shape, else None."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             header = npy_header(file, path.stat().st_size)
     except Exception:  # there is none, or it is damaged
         return None

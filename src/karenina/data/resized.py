@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._files import atomic, held
+from karenina._files import atomic, check_regular, held
 from karenina.data._rows import cache_folder
 from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
 from karenina.data.given import FactorRows
@@ -119,6 +119,7 @@ class Smaller:
 
 def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
     try:
+        check_regular(path)
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError):
         return None

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from karenina._files import atomic
+from karenina._files import atomic, check_regular
 from karenina.training.config import Config, integer, number
 from karenina.training.learners import Learner
 from karenina.training.loop import State
@@ -47,6 +47,7 @@ def _checksum(content: bytes, found: str) -> str:
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
+        check_regular(path)
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             about = json.loads((file.metadata() or {})["karenina"])

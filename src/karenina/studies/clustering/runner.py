@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from karenina._files import sweep
-from karenina.studies.clustering.files import adopt, read_json, read_plan, write_json
+from karenina._files import read_json, sweep
+from karenina.studies.clustering.files import adopt, read_plan, write_json
 from karenina.studies.clustering.plan import Plan
 from karenina.studies.execution.folder import claim, read_claim
 from karenina.studies.execution.worker import THREADS
