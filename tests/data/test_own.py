@@ -189,6 +189,11 @@ def test_large_folders_go_to_a_cache_and_without_one_are_decoded_each_time(tmp_p
     assert len(list((tmp_path / "cache" / "karenina").iterdir())) == 1
     assert np.array_equal(pickle.loads(pickle.dumps(data)).at([1])[0], expected)
 
+    part = tmp_path / "cache" / "karenina" / ".pictures.abcd1234.npy.abcd1234.part.npy"  # of a killed process
+    part.touch()
+    assert np.array_equal(folder(tmp_path / "pictures").at([1])[0], expected)
+    assert not part.exists()
+
     def full(path):
         raise OSError("no space")
 
