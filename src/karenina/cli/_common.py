@@ -42,6 +42,7 @@ FactorsCsv = Annotated[
     Path | None,
     typer.Option("--factors-csv", metavar="FILE", help="CSV of labels: file names first, then one column per factor."),
 ]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse a folder with an image that cannot be read.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 Precision = Annotated[
     str | None, typer.Option(metavar="NAME", help="Precision of matrix products: float32 (default), tf32 or bf16.")
@@ -59,15 +60,17 @@ Device = Annotated[
 ]
 
 
-def with_options(data: str | None, size: str | None, grey: bool, factors_csv: Path | None) -> str | None:
-    """The data set in one word, with what --size, --grey and --factors-csv say of it.
+def with_options(
+    data: str | None, size: str | None, grey: bool, factors_csv: Path | None, strict: bool = False
+) -> str | None:
+    """Return the data set in one word, with what --size, --grey, --factors-csv and --strict say of it.
 
     >>> with_options("photos", "64", True, None), with_options("photos:crop=178", "64x48", False, None)
     ('photos:grey=true,size=64', 'photos:crop=178,size=64x48')
     """
     from karenina.data.naming import join_name, split_name
 
-    given = {"size": size, "grey": True if grey else None, "factors_csv": factors_csv}
+    given = {"size": size, "grey": True if grey else None, "factors_csv": factors_csv, "strict": strict or None}
     if all(value is None for value in given.values()):
         return data
     if data is None:

@@ -15,6 +15,7 @@ from karenina.cli._common import (
     Grey,
     Json,
     Size,
+    Strict,
     bar,
     next_steps,
     print_json,
@@ -43,6 +44,7 @@ def fit(
     size: Size = None,
     grey: Grey = False,
     factors_csv: FactorsCsv = None,
+    strict: Strict = False,
     steps: Annotated[int | None, typer.Option(help="Training steps per model; default: what the time allows.")] = None,
     network: Annotated[str, typer.Option(help="As in `train --set network=`.")] = "auto",
     search: Annotated[str, typer.Option(help="grid (successive halving) or optuna (Bayesian).")] = "grid",
@@ -58,7 +60,7 @@ def fit(
     from karenina.fitting.core import fit as run
 
     side: Any = int(size) if size is not None and size.isdecimal() else size
-    word = str(with_options(images, None, grey, factors_csv))
+    word = str(with_options(images, None, grey, factors_csv, strict))
     piped = None if sys.stdout.isatty() else sys.stdout  # a bar takes lines for the screen: those of a pipe pass it by
 
     def tell(text: str) -> None:
@@ -118,6 +120,7 @@ def encode(
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Table of codes: .parquet or .csv.")],
     active: Annotated[bool, typer.Option("--active", help="Write only active latents (fits only).")] = False,
+    strict: Strict = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -125,7 +128,7 @@ def encode(
     from karenina.fitting.encoding import encode as run_encode
 
     use_device(device)
-    count = run_encode(run, images, out, active=active)
+    count = run_encode(run, str(with_options(images, None, False, None, strict)), out, active=active)
     if as_json:
         print_json({"codes": out, "images": count})
         return

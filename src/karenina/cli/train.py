@@ -16,6 +16,7 @@ from karenina.cli._common import (
     Json,
     Precision,
     Size,
+    Strict,
     bar,
     next_steps,
     own_data,
@@ -49,13 +50,14 @@ def train(
     size: Size = None,
     grey: Grey = False,
     factors_csv: FactorsCsv = None,
+    strict: Strict = False,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
     """Train one model, or with --seeds a population of them."""
     given = _settings(settings or [], several=seeds is not None)
     given = {"steps": steps, "precision": precision or "float32", "device": device or "auto", **given}
-    word = str(with_options(data, size, grey, factors_csv))
+    word = str(with_options(data, size, grey, factors_csv, strict))
     if seeds is not None:
         if seed or compile:
             raise ValueError(f"--seeds trains several models: leave out {'--seed' if seed else '--compile'}")
