@@ -34,7 +34,9 @@ def fit(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the fit; the same command again continues it.")],
     budget: Annotated[
         str | None,
-        typer.Option("--time", metavar="TIME", help="Budget: 45s, 30m, 2h; default 30m.", show_default=False),
+        typer.Option(
+            "--time", metavar="TIME", help="Budget: 45s, 30m, 2h; default 30m, at least 10s.", show_default=False
+        ),
     ] = None,
     models: Annotated[
         int | None, typer.Option(metavar="N", help="How many models to train, instead of a time.")

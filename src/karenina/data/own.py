@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from karenina._files import as_utf8
 from karenina._words import hint
 from karenina.data._attributes import read_factors
 from karenina.data._reading import h5_blocks, h5_dataset, h5_small, npz_array, npz_small, open_h5, open_image
@@ -105,12 +106,12 @@ def folder(
     bad.say()
     table = factors.table[np.searchsorted(kept, good)] if factors is not None else np.empty((len(good), 0))
     data = TableDataSet(
-        root.resolve().name,
+        as_utf8(root.resolve().name),
         factors.names if factors is not None else (),
         table,
         image_shape,
         rows,
-        source=str(root),
+        source=as_utf8(str(root)),
         details=factors.details if factors is not None else None,
     )
     data.unreadable = tuple(bad.found)
@@ -385,7 +386,7 @@ def array_set(path: Path, found: Stored, size: Size | None, grey: bool | None) -
         fetch = partial(_converted_rows, found.rows, ConvertRows.of(path, found, image_shape))
     else:
         fetch = CachedRows((path,), (count, *image_shape), blocks, tag=f"images-{_by(image_shape)}")
-    return TableDataSet(path.stem, factor_names, table, image_shape, fetch, source=str(path))
+    return TableDataSet(as_utf8(path.stem), factor_names, table, image_shape, fetch, source=as_utf8(str(path)))
 
 
 def converted(path: Path, found: Stored, image_shape: tuple[int, int, int]) -> Iterator[NDArray[np.uint8]]:

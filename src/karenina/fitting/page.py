@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
-from karenina._files import atomic
+from karenina._files import write_text
 from karenina._version import __version__
 from karenina.fitting.answer import Fit, headline
 from karenina.fitting.folder import PAGE, read_names
@@ -73,8 +73,7 @@ def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
         script=(assets / "fit.js").read_text(encoding="utf-8"),
         version=__version__,
     )
-    with atomic(fit.path / PAGE) as part:
-        part.write_text(page, encoding="utf-8")
+    write_text(fit.path / PAGE, page)
 
 
 def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
