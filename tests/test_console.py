@@ -10,11 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 import karenina
-from karenina._console import plain_console
+from karenina._console import plain_console, say, visible
 from karenina.cli import app
 
 PACKAGE = Path(karenina.__file__).parent
 NAMES = ["[beta=4] 0", "[/b] :smile:"]  # the first would vanish, the second is a tag that closes nothing
+FORGED = "a\nkarenina: all is well\x1b[2J\x9b2J\r\u202e\udcff"
 
 
 def test_the_console_prints_words():
@@ -107,3 +108,80 @@ def test_the_panel_of_a_study_names_its_models(tmp_path, monkeypatch):
         with display.Panel(folder, display.Tally(1), points):
             pass
     assert plan.points[0].label in screen.file.getvalue()
+
+
+def harmless(text):
+    return not any(line.startswith("karenina: all is well") for line in text.splitlines()) and text.isascii()
+
+
+def test_lines_hold_no_controls_and_no_other_lines():
+    for code in [*range(32), *range(127, 160), 0x2028, 0x202E, 0x2066, 0xDCFF]:
+        assert visible(f"a{chr(code)}b").isprintable()
+    assert visible("naïve 日本 \\ [b]") == "naïve 日本 \\ [b]"
+    file = io.StringIO()
+    say(FORGED, "two", file=file)
+    assert file.getvalue().count("\n") == 2
+    assert harmless(file.getvalue())
+
+
+def test_commands_print_lines_and_json_and_nothing_else():
+    """What is printed for people goes through `say` or the plain console; JSON spells controls by itself."""
+    places = [*(PACKAGE / "cli").glob("*.py"), *(PACKAGE / "studies/execution").glob("[dr]*.py")]
+    for path in places:
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":
+                words = ast.get_source_segment(text, node)
+                assert "json" in words or "\\033[K" in words, f"{path}: {words}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("score", FORGED),
+        ("score", f"{FORGED}.npz"),
+        ("data", "show", FORGED),
+        ("train", FORGED, "vae", "--out", "a"),
+        ("train", "blobs", "vae", "--out", "a", f"--{FORGED}"),
+        ("study", "plan", f"{FORGED}.toml"),
+        ("fit", FORGED, "--out", "a"),
+        (FORGED,),
+    ],
+)
+def test_a_name_cannot_forge_a_line(words, tmp_path, command):
+    said = command(*words, cwd=tmp_path)
+    assert said.returncode == 2
+    assert said.stdout == ""
+    assert said.stderr.count("\n") == 1
+    assert harmless(said.stderr)
+
+
+def test_warnings_tables_and_bars_hold_no_controls(monkeypatch, capsys):
+    import warnings
+
+    from rich.table import Table
+
+    from karenina.cli import _common, _say
+    from karenina.metrics.table import Row
+    from karenina.metrics.table import Table as Scores
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", _say)
+        warnings.warn(FORGED, stacklevel=1)
+    screen = plain_console(width=200)
+    table = Table(title=FORGED)
+    table.add_column(FORGED)
+    table.add_row(FORGED)
+    screen.print(table, FORGED)
+    print(Scores((Row(FORGED, "x", "y", 0.5, np.nan, 0.1, FORGED),), {}, ()))
+    bar = _common.bar("rate")
+    task = bar.add_task(FORGED, rate=FORGED)
+    for column in (bar.columns[0], bar.columns[2]):
+        assert harmless(column.render(bar.tasks[task]).plain)
+    said = capsys.readouterr()
+    assert harmless(said.err)
+    assert said.err.count("\n") == 1
+    assert said.out.count("karenina: all is well") >= 4
+    assert not {"\x1b", "\x9b", "\r", "\u202e", "\udcff"} & set(said.out)
+    assert not any(line.lstrip().startswith("karenina:") for line in said.out.splitlines())

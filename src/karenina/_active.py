@@ -6,6 +6,7 @@ from collections.abc import Iterable
 # latents are far above or far below it; benchmarks/informative_latents.py chose this on shorter ones.
 ACTIVE_KL = 0.05
 CLEARLY = 2.0  # times the threshold: nearer to it a latent of a short run may be noise, and no model is chosen for it
+CLEAR_KL = CLEARLY * ACTIVE_KL
 
 
 def near_threshold(kl: Iterable[Iterable[float]], threshold: float) -> str:

@@ -3,7 +3,9 @@
 import errno
 import hashlib
 import io
+import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -102,7 +104,7 @@ def held(path: Path, *, wait: bool = False) -> Iterator[bool]:
     if fcntl is None:
         yield True
         return
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe in its place must not be waited for
     try:
         mine = lock(handle)
         if mine is False and wait:
@@ -127,9 +129,10 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def sweep(folder: Path) -> None:
-    """Remove what killed processes left in a folder when they were writing; what is being written now stays."""
-    for part in folder.glob(".*.????????.part*"):
+def sweep(folder: Path, name: str = "*") -> None:
+    """Remove what killed processes left in a folder when they were writing files of this name (a pattern); what is
+    being written now stays."""
+    for part in leftovers(folder, name):
         try:
             handle = os.open(part, os.O_RDWR)
         except OSError:
@@ -157,6 +160,48 @@ def save_array(path: str | os.PathLike[str], array: "NDArray[Any]") -> None:
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
+    """Open a file for reading bytes; a ValueError for a pipe or a device, which might never end, and for a folder."""
+    # To open a pipe waits for whoever writes to it, unless that is declined.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ValueError(f"{os.fspath(path)} is a folder, a pipe or a device, expected a file")
+    return open(handle, "rb")
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Raise a ValueError where `path` is a folder, a pipe or a device: for readers that open files by themselves."""
+    open_regular(path).close()
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Return what a JSON file says; a ValueError in one line where it is none. A missing file stays an OSError."""
+    with open_regular(path) as file:
+        content = file.read()
+    try:
+        return json.loads(content.decode("utf-8"))
+    except RecursionError:
+        raise ValueError(f"{os.fspath(path)} is not JSON: it is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)} is not JSON: {error}") from None
+
+
+def as_utf8(text: str) -> str:
+    """Return a text that can be written as UTF-8: bytes of file names that are none are spelled out.
+
+    >>> as_utf8(os.fsdecode(b"caf\\xe9.png"))
+    'caf\\\\udce9.png'
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text as UTF-8, at once."""
+    with atomic(path) as part:
+        part.write_text(as_utf8(text), encoding="utf-8")

@@ -1,5 +1,7 @@
 """What other packages add by name: entry points of the groups karenina.methods, karenina.metrics and karenina.data."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -15,10 +17,21 @@ def found(group: str) -> dict[str, EntryPoint]:
 def load(group: str, name: str) -> Any:
     """The object behind a plug-in's name; a ValueError if its package breaks."""
     point = found(group)[name]
-    try:
+    with blamed(f"the plug-in {name} ({point.value}) cannot be loaded"):
         return point.load()
-    except Exception as error:  # whatever another package's import raises
-        raise ValueError(f"the plug-in {name} ({point.value}) cannot be loaded: {error}") from error
+
+
+@contextmanager
+def blamed(what: str) -> Iterator[None]:
+    """Make whatever other people's code raises a ValueError that begins with `what`; also where it calls sys.exit,
+    which would end the program with nothing said. Ctrl-C stays what it is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        said = str(error) if isinstance(error, ImportError | ValueError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{what}: {said}") from error
 
 
 def need(module: str, extra: str, package: str | None = None) -> Any:

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import hashlib
 import io
+import itertools
 import os
 import signal
 import socket
@@ -106,9 +107,10 @@ def server(monkeypatch):
         thread.join()
 
 
-def download(urls, path, *, progress=None, retries=5, backoff=1.0, **known):
+def download(urls, path, *, progress=None, retries=5, backoff=1.0, patience=60.0, slowest=1000.0, **known):
     path.parent.mkdir(parents=True, exist_ok=True)
-    return get_file(File(path.name, tuple(urls), **known), path.parent, progress, retries=retries, backoff=backoff)
+    limits = {"retries": retries, "backoff": backoff, "patience": patience, "slowest": slowest}
+    return get_file(File(path.name, tuple(urls), **known), path.parent, progress, **limits)
 
 
 def test_plain(server, tmp_path):
@@ -427,21 +429,78 @@ def test_a_body_without_end_does_not_fill_the_disk(server, tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_that_sends_byte_by_byte_is_stalled(server, tmp_path, monkeypatch):
+def test_a_server_that_sends_byte_by_byte_is_stalled(server, tmp_path):
     server.files["/slow.bin"] = CONTENT
     server.drip.add("/slow.bin")
-    clock = iter(range(10**9))  # a second at every look
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None))
-    with pytest.raises(DownloadError, match=r"stalled: \d+ bytes in 61 seconds"):
-        download([server.url("/slow.bin")], tmp_path / "file.bin", retries=2)
+    tiny = {"patience": 0.1, "slowest": 100_000, "backoff": 0.0}
+    with pytest.raises(DownloadError, match=r"stalled: fewer than 10,000 bytes in 0.1 seconds"):
+        download([server.url("/slow.bin")], tmp_path / "file.bin", retries=2, **tiny)
     assert len(server.requests) == 3
     kept = (tmp_path / "file.bin.part").read_bytes()
     assert kept
     assert CONTENT.startswith(kept)
     urls = [server.url("/slow.bin"), server.url()]
-    assert download(urls, tmp_path / "file.bin", sha256=SHA256, retries=0).read_bytes() == CONTENT
+    assert download(urls, tmp_path / "file.bin", sha256=SHA256, retries=0, **tiny).read_bytes() == CONTENT
     path, asked = server.requests[-1]
     assert (path, asked.startswith("bytes=")) == ("/file.bin", True)
+
+
+DRIPS = {
+    "status line": (b"", b"HTTP/1.1 200 OK" + b"K" * 1000),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"A: " + b"a" * 1000),
+    "continues": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "length of a chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0" * 1000),
+    "extension of a chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1;" + b"x" * 999),
+    "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+    "trailer": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n"),
+    "body": (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"x"),
+    "nothing": (b"", b""),
+}
+
+
+@pytest.fixture
+def dripping():
+    """A function that opens a server which answers with some bytes at once, and then others one by one, for ever."""
+    with contextlib.ExitStack() as stack:
+        over = threading.Event()
+
+        def serve(listener, first, then):
+            with contextlib.suppress(OSError):
+                while not over.is_set():
+                    connection, _ = listener.accept()
+                    with connection, contextlib.suppress(OSError):
+                        connection.recv(65536)
+                        connection.sendall(first)
+                        for byte in itertools.cycle(then or [None]):
+                            if byte is not None:
+                                connection.send(bytes([byte]))
+                            if over.wait(0.002):
+                                break
+
+        def begin(first, then):
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            thread = threading.Thread(target=serve, args=(listener, first, then), daemon=True)
+            thread.start()
+            return f"http://127.0.0.1:{listener.getsockname()[1]}/file.bin"
+
+        yield begin
+        over.set()
+
+
+@pytest.mark.parametrize("what", DRIPS)
+def test_no_part_of_an_answer_may_drip_for_ever(what, dripping, server, tmp_path):
+    slow, tiny = dripping(*DRIPS[what]), {"patience": 0.15, "slowest": 100_000, "backoff": 0.0, "retries": 0}
+    began = time.monotonic()
+    with pytest.raises(DownloadError, match=r"stalled: (no whole answer|fewer than 15,000 bytes) in 0.15 seconds"):
+        download([slow], tmp_path / "file.bin", **tiny)
+    assert time.monotonic() - began < 5
+    assert download([slow, server.url()], tmp_path / "file.bin", sha256=SHA256, **tiny).read_bytes() == CONTENT
+
+
+def test_addresses_without_encryption_have_their_files_checked():
+    files = [file for files in SOURCES.values() for file in files if any(url.startswith("http:") for url in file.urls)]
+    assert [file.filename for file in files] == ["nips2015-analogy-data.tar.gz"]
+    assert all(file.sha256 or file.md5 for file in files)
 
 
 def tar(path, names):

@@ -416,13 +416,13 @@ def test_caches_of_folders_with_files_of_the_same_names_sizes_and_times(tmp_path
     for i in range(2):
         write(tmp_path / str(i) / "pictures", IMAGES[i])
         assert np.array_equal(first(tmp_path / str(i) / "pictures"), IMAGES[i])
-    caches = list((tmp_path / "cache" / "karenina").iterdir())
-    assert len(caches) == 2
+    kept = "*8.npy"  # not what is known of which images are whole
+    assert len(list((tmp_path / "cache" / "karenina").glob(kept))) == 2
     # Other images in the same place, of the same names, sizes and times. The old cache goes.
     write(tmp_path / "0" / "pictures", IMAGES[2])
     assert np.array_equal(first(tmp_path / "0" / "pictures"), IMAGES[2])
     assert np.array_equal(first(tmp_path / "1" / "pictures"), IMAGES[1])
-    assert len(list((tmp_path / "cache" / "karenina").iterdir())) == 2
+    assert len(list((tmp_path / "cache" / "karenina").glob(kept))) == 2
     # And nothing is worked out twice.
     monkeypatch.setattr(own, "_decoded", lambda files, load: pytest.fail("decoded again"))
     assert np.array_equal(first(tmp_path / "1" / "pictures"), IMAGES[1])

@@ -1,5 +1,6 @@
 """The user's own images: folders with and without factors, .npz and .h5."""
 
+import json
 import pickle
 
 import h5py
@@ -10,7 +11,7 @@ from PIL import Image
 import karenina
 from karenina.data import _rows, own
 from karenina.data.own import array_file, folder, open_own
-from karenina.data.streaming import stream
+from karenina.data.streaming import stream, survey
 
 RNG = np.random.default_rng(0)
 
@@ -91,6 +92,80 @@ def test_broken_images_are_named(tmp_path):
     (tmp_path / "half.png").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"half.png is a PNG image, expected an image that is whole .*truncated"):
         folder(tmp_path)
+
+
+def spoil(path, *names):
+    """Break images in the ways that they are broken: no image, cut off, and a link that leads nowhere."""
+    for i, name in enumerate(names):
+        content = (path / name).read_bytes()
+        (path / name).unlink()
+        if i % 3 == 2:
+            (path / name).symlink_to("nowhere.png")
+        else:
+            (path / name).write_bytes(content[: len(content) // 2] if i % 3 else b"hello")
+
+
+@pytest.mark.parametrize("limit", [own.MEMORY_LIMIT, 1])
+def test_a_few_unreadable_images_are_left_out_and_named(tmp_path, monkeypatch, limit):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(own, "MEMORY_LIMIT", limit)
+    names, root = [f"{i:02d}.png" for i in range(40)], tmp_path / "pictures"
+    images = write_images(root, names)
+    (tmp_path / "labels.csv").write_text("file,number\n" + "".join(f"{name},{i}\n" for i, name in enumerate(names)))
+    (tmp_path / "pairs.csv").write_text("00.png,01.png\n05.png,06.png\n10.png,11.png\n")
+    spoil(root, "05.png", "17.png", "30.png")
+    for _ in range(2):  # the second time from the cache
+        with pytest.warns(UserWarning, match="3 of 40 images cannot be read and are left out: 05.png, .*17.png"):
+            data = folder(root, factors_csv=tmp_path / "labels.csv", pairs_csv=tmp_path / "pairs.csv")
+        kept = [i for i in range(40) if i not in (5, 17, 30)]
+        assert sorted(data.unreadable) == ["05.png", "17.png", "30.png"]
+        assert data.table[:, 0].tolist() == kept
+        expected = np.stack([images[names[i]].transpose(2, 0, 1) for i in kept])
+        assert np.array_equal(data.at(np.arange(37)), expected)
+        assert data.pairs.tolist() == [[0, 1], [9, 10]]
+    with pytest.raises(ValueError, match="05.png is a file of an unknown kind"):
+        folder(root, strict=True)
+    with pytest.raises(ValueError, match="05.png is a file of an unknown kind"):
+        karenina.load(f"{root}:strict=true")
+    spoil(root, "20.png", "21.png")
+    with pytest.raises(ValueError, match=r"5 of 40 images cannot be read, more than a tenth: .*05.png is"):
+        folder(root)
+
+
+def test_unreadable_images_are_left_out_of_codes(tmp_path):
+    names = [f"{i:02d}.png" for i in range(30)]
+    images = write_images(tmp_path, names)
+    spoil(tmp_path, "07.png", "08.png", "09.png")
+    assert survey(tmp_path).count == 28  # what is cut off is only seen when it is decoded
+    with pytest.warns(UserWarning, match="3 of 30 images cannot be read and are left out: 07.png, 08.png, 09.png"):
+        ((found, block),) = stream(tmp_path, (3, 8, 8))
+    assert found == [name for name in names if name not in ("07.png", "08.png", "09.png")]
+    assert np.array_equal(block, np.stack([images[name].transpose(2, 0, 1) for name in found]))
+    with pytest.raises(ValueError, match="07.png is a file of an unknown kind"):
+        list(stream(f"{tmp_path}:strict=true", (3, 8, 8)))
+    spoil(tmp_path, "10.png")
+    with pytest.raises(ValueError, match="4 of 30 images cannot be read, more than a tenth"):
+        list(stream(tmp_path, (3, 8, 8)))
+
+
+@pytest.mark.filterwarnings("default")
+def test_strict_is_an_option_of_commands(tmp_path, command):
+    write_images(tmp_path / "pictures", [f"{i:02d}.png" for i in range(20)])
+    spoil(tmp_path / "pictures", "03.png")
+    said = command("data", "show", "pictures", "--json", cwd=tmp_path)
+    assert "1 of 20 images cannot be read and are left out: 03.png" in said.stderr
+    assert (said.returncode, json.loads(said.stdout)["unreadable"]) == (0, ["03.png"])
+    for words in ("data show pictures", "train pictures vae --out a", "fit pictures --out b"):
+        said = command(*words.split(), "--strict", cwd=tmp_path)
+        assert said.returncode == 2
+        assert "03.png is a file of an unknown kind" in said.stderr
+
+
+def test_links_that_lead_nowhere_are_called_so(tmp_path):
+    (tmp_path / "a.png").symlink_to("nowhere.png")
+    with pytest.raises(ValueError, match="a.png is a link that leads nowhere") as error:
+        folder(tmp_path)
+    assert "subfolders" not in str(error.value)
 
 
 def test_empty_folders(tmp_path):
@@ -186,8 +261,13 @@ def test_large_folders_go_to_a_cache_and_without_one_are_decoded_each_time(tmp_p
     data = folder(tmp_path / "pictures")
     expected = images["b.png"].transpose(2, 0, 1)
     assert np.array_equal(data.at([1])[0], expected)
-    assert len(list((tmp_path / "cache" / "karenina").iterdir())) == 1
+    assert len(list((tmp_path / "cache" / "karenina").glob("*.3x8x8.npy"))) == 1
     assert np.array_equal(pickle.loads(pickle.dumps(data)).at([1])[0], expected)
+
+    part = tmp_path / "cache" / "karenina" / ".pictures.abcd1234.npy.abcd1234.part.npy"  # of a killed process
+    part.touch()
+    assert np.array_equal(folder(tmp_path / "pictures").at([1])[0], expected)
+    assert not part.exists()
 
     def full(path):
         raise OSError("no space")

@@ -36,6 +36,10 @@ def list_of_images(data_dir):
     return [1, 2]
 
 
+def leaving(data_dir):
+    raise SystemExit(0)
+
+
 number = 3
 """
 POINTS = """
@@ -45,6 +49,8 @@ absent = no_such_package:stripes
 raising = stripes_package:raising
 wrong = stripes_package:list_of_images
 number = stripes_package:number
+leaving = stripes_package:leaving
+gone = gone_package:stripes
 """
 
 
@@ -52,6 +58,7 @@ number = stripes_package:number
 def installed(tmp_path, monkeypatch):
     """What `pip install` leaves of a package: its module, and the folder of its metadata."""
     (tmp_path / "stripes_package.py").write_text(PACKAGE)
+    (tmp_path / "gone_package.py").write_text("import sys\nsys.exit()\n")
     metadata = tmp_path / "stripes_package-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: stripes-package\nVersion: 1.0\n")
@@ -70,7 +77,7 @@ def test_a_plug_in_is_loaded_by_name_with_its_options(installed):
     wide = load("stripes:width=4")
     assert wide.name == "stripes:width=4"
     assert wide.images([[3, 1]])[0, 0, 0].tolist() == [0, 0, 0, 0, 240, 240, 240, 240]
-    assert names()[-5:] == ("stripes", "absent", "raising", "wrong", "number")
+    assert names()[-7:] == ("stripes", "absent", "raising", "wrong", "number", "leaving", "gone")
 
 
 def test_runs_and_studies_know_it(installed, tmp_path):
@@ -103,6 +110,8 @@ def test_it_is_listed_and_broken_ones_do_not_hide_it(installed):
         ("number", "the plug-in number is of type int, expected a function"),
         ("stripes:height=3", "stripes has no option 'height'; known: width, side"),
         ("stripes:width=9", "width is 9, expected at most 4"),
+        ("leaving", "the plug-in leaving failed: SystemExit: 0"),
+        ("gone", "the plug-in gone .gone_package:stripes. cannot be loaded: SystemExit"),
         ("stripe", "did you mean stripes"),
     ],
 )
@@ -110,3 +119,15 @@ def test_what_is_wrong_is_one_line(installed, name, message):
     with pytest.raises(ValueError, match=message) as error:
         load(name)
     assert "\n" not in str(error.value)
+
+
+def test_a_plug_in_that_calls_exit_does_not_end_the_program(installed, command):
+    said = command("data", "show", "gone")
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr.startswith("karenina: the plug-in gone")
+    assert command("data", "list").returncode == 0
+
+
+def test_ctrl_c_in_a_plug_in_stays_what_it_is():
+    with pytest.raises(KeyboardInterrupt), _plugins.blamed("the plug-in"):
+        raise KeyboardInterrupt

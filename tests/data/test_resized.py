@@ -36,6 +36,8 @@ def test_all_images_are_made_once_and_kept(cache, monkeypatch):
     data = karenina.load("blobs:side=4")
     few = data.sample(50, np.random.default_rng(0))[0]
     assert not list(cache.glob("*"))  # a look is not worth making all
+    cache.mkdir()
+    (cache / ".blobs.npy.abcd1234.part.npy").touch()  # of a killed process
     for _ in range(3):
         data.sample(50, np.random.default_rng(0))
     (file,) = cache.glob("blobs-*.side4.npy")

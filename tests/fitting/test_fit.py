@@ -4,8 +4,11 @@ import errno
 import html
 import itertools
 import json
+import os
 import re
 import shlex
+import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,9 +20,10 @@ import karenina
 from karenina.cli import app
 from karenina.fitting import job as jobs
 from karenina.fitting import page as pages
+from karenina.fitting.choice import measure
 from karenina.fitting.core import parse_time
 from karenina.fitting.encoding import encode
-from karenina.fitting.folder import read_names
+from karenina.fitting.folder import Folder, read_names
 
 TINY = {"steps": 30, "latents": 3}
 LEARNT = {"steps": 150, "latents": 3}  # enough for blobs to have active latents
@@ -104,6 +108,7 @@ def test_names_become_columns_and_codes_are_the_runs(found, folder, tmp_path):
         ({"9": "x"}, "names latent '9', the model has 0 to 2"),
         ({"0": "a", "1": "a"}, "same name"),
         (["a"], "should have names"),
+        ({"0": "\ud800"}, "a name that cannot be written"),
     ],
 )
 def test_wrong_names_are_refused(found, tmp_path, names, message):
@@ -339,3 +344,81 @@ def test_score_show_rank_and_report_take_a_fit(command, tmp_path, page_of):
     assert command("report", fit.path).returncode == 0
     assert page_of["report"] == [fit.path / "runs" / "1", fit.path / "report"]
     assert command("score", fit.path, fit.best.path, "--metrics", "mig").returncode == 0
+
+
+def changed(value, depth):
+    """A table of JSON with each of its values, in turn, replaced by others or left out."""
+    for key in value if isinstance(value, dict) else range(len(value)):
+        for other in (None, 99, -1.5, "x", [None]):
+            copy = json.loads(json.dumps(value))
+            copy[key] = other
+            yield key, copy
+        if isinstance(value, dict):
+            yield key, {name: one for name, one in value.items() if name != key}
+        if depth and isinstance(value[key], dict | list):
+            for where, inside in changed(value[key], depth - 1):
+                copy = json.loads(json.dumps(value))
+                copy[key] = inside
+                yield f"{key}/{where}", copy
+
+
+def test_damaged_plans_and_answers_are_read_or_are_one_line(found, tmp_path):
+    from karenina.fitting.answer import read_fit
+
+    refused = {"answer.json": 0, "fit.json": 0}
+    shutil.copytree(found.path, tmp_path / "fit")
+    for name in refused:
+        about = json.loads((found.path / name).read_text())
+        for where, damaged in changed(about, 1 if name == "answer.json" else 5):
+            (tmp_path / "fit" / name).write_text(json.dumps(damaged))
+            try:
+                if name == "fit.json":
+                    Folder.open(tmp_path / "fit")
+                else:
+                    assert str(read_fit(tmp_path / "fit"))
+            except ValueError as error:
+                refused[name] += 1
+                assert "\n" not in str(error), where  # noqa: PT017
+        for text in ("", "[]", "null", "{" * 3, "[" * 100_000, '{"format": 99}', "\x00"):
+            (tmp_path / "fit" / name).write_text(text)
+            with pytest.raises(ValueError, match=name):
+                Folder.open(tmp_path / "fit") if name == "fit.json" else read_fit(tmp_path / "fit")
+        shutil.copy(found.path / name, tmp_path / "fit" / name)
+    assert min(refused.values()) > 50
+    for damage in ({"options": None}, {"done": 99}, {"methods": ["x"]}, {"rounds": [[["x", 1, 0, 2]]]}):
+        about = json.loads((found.path / "fit.json").read_text())
+        about["plans"][0] |= damage
+        (tmp_path / "fit" / "fit.json").write_text(json.dumps(about))
+        with pytest.raises(ValueError, match=r"fit.json is damaged"):
+            karenina.fit("blobs", out=tmp_path / "fit", models=4, **TINY)
+
+
+def test_pipes_are_not_waited_for(found, folder, tmp_path):
+    def refuses(name, read):
+        shutil.copytree(found.path, tmp_path / "fit")
+        place = tmp_path / "fit" / name
+        place.unlink(missing_ok=True)
+        os.mkfifo(place)
+        with pytest.raises(ValueError, match=f"{place.name} is a folder, a pipe or a device"):
+            read(tmp_path / "fit")
+        shutil.rmtree(tmp_path / "fit")
+
+    refuses("answer.json", karenina.pick)
+    refuses("fit.json", Folder.open)
+    refuses("ranking.csv", lambda path: karenina.fitting.answer.read_fit(path).ranking)
+    refuses("names.json", lambda path: encode(path, folder, tmp_path / "codes.csv"))
+    refuses("model/run.json", lambda path: karenina.open(path / "model"))
+    refuses("model/model.safetensors", lambda path: karenina.open(path / "model"))
+    refuses("model/history.parquet", lambda path: karenina.open(path / "model").history)
+
+
+def test_an_answer_without_a_model_is_no_success(tmp_path, monkeypatch, command):
+    """All latents off: there is an answer, a page, and no model to take."""
+    monkeypatch.setattr("karenina.fitting.job.measure", lambda *given: replace(measure(*given), kl=np.zeros(3)))
+    words = ["fit", "blobs", "--out", tmp_path / "a", "--models", 2, "--steps", 5, "--latents", 3]
+    said = command(*words)
+    assert "No model to take" in said.stdout
+    assert said.returncode == 1
+    said = command(*words, "--json")
+    assert json.loads(said.stdout)["run"] is None
+    assert said.returncode == 1

@@ -1,7 +1,10 @@
 """The Bayesian search: two objectives, trials that several processes share, killed trials that are tried again."""
 
+import contextlib
+import sqlite3
 import sys
 
+import numpy as np
 import pytest
 
 import karenina
@@ -42,3 +45,53 @@ def test_without_optuna_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ValueError, match=r"karenina\[search\]"):
         karenina.fit("blobs", out=tmp_path, models=3, **TINY)
+
+
+@pytest.mark.parametrize("name", ["a?b", "a%20b#c", "a b&mode=ro"])
+def test_a_search_is_in_its_own_folder_whatever_that_is_called(tmp_path, name):
+    pytest.importorskip("optuna", reason="the extra `search` is not installed")
+    from karenina.fitting.search import DATABASE, open_study
+
+    folders = [tmp_path / name, tmp_path / name.replace("b", "d")]
+    for folder in folders:
+        folder.mkdir()
+        assert open_study(folder, 0).user_attrs["joined"] == 1
+        assert (folder / DATABASE).stat().st_size > 0
+    assert sorted(tmp_path.iterdir()) == sorted(folders)
+
+
+def test_a_damaged_database_is_one_line(tmp_path):
+    pytest.importorskip("optuna", reason="the extra `search` is not installed")
+    from karenina.fitting.search import DATABASE
+
+    karenina.fit("blobs", out=tmp_path, models=3, **TINY)
+    whole = (tmp_path / DATABASE).read_bytes()
+    rng = np.random.default_rng(0)
+    damages = [b"", b"not a database" * 400, whole[: len(whole) // 2], whole[:4096] + bytes(len(whole) - 4096)]
+    for _ in range(12):
+        flipped = np.frombuffer(whole, np.uint8).copy()
+        flipped[rng.integers(0, len(whole), len(whole) // 20)] ^= 255
+        damages.append(flipped.tobytes())
+    said = []
+    for damage in damages:
+        (tmp_path / DATABASE).write_bytes(damage)
+        try:
+            karenina.fit("blobs", out=tmp_path, models=3, **TINY)
+        except ValueError as error:
+            said.append(str(error))
+    changes = [
+        "update trial_user_attributes set value_json = '5'",
+        "update trial_params set distribution_json = '{}'",
+        "update trials set state = 'HUH'",
+        "delete from trial_values",
+    ]
+    for change in changes:
+        (tmp_path / DATABASE).write_bytes(whole)
+        with contextlib.closing(sqlite3.connect(tmp_path / DATABASE)) as database:
+            database.execute(change)
+            database.commit()
+        with pytest.raises(ValueError, match="is damaged, or not of a search") as error:
+            karenina.fit("blobs", out=tmp_path, models=3, **TINY)
+        said.append(str(error.value))
+    assert len(said) >= len(damages) + len(changes) - 2  # an empty file is an empty database
+    assert all(line.startswith(str(tmp_path / DATABASE)) and "\n" not in line for line in said)

@@ -127,3 +127,15 @@ def test_mistakes_are_value_errors(words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
         say(*words)
+
+
+@pytest.mark.parametrize(
+    "text", [f"network = {'[' * 50_000}", f"a{'.a' * 20_000} = 1", "study = 'clustering'\na = [[["]
+)
+@pytest.mark.parametrize("verb", ["plan", "run"])
+def test_study_files_of_any_nesting_give_one_line(tmp_path, command, verb, text):
+    (tmp_path / "study.toml").write_text(text)
+    said = command("study", verb, "study.toml", cwd=tmp_path)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr.startswith("karenina: study.toml is not")
+    assert said.stderr.count("\n") == 1

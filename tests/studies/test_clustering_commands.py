@@ -14,11 +14,12 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from karenina._files import read_json
 from karenina.cli.study import study_app
 from karenina.pages.page import report
 from karenina.studies.clustering import study
 from karenina.studies.clustering.estimate import estimate
-from karenina.studies.clustering.files import adopt, read_json, read_plan
+from karenina.studies.clustering.files import adopt, read_plan
 from karenina.studies.clustering.plan import Plan, plan_of
 from karenina.studies.clustering.runner import WRONG, main, name_of, run, seconds, stages, status
 from karenina.studies.clustering.study import Study

@@ -316,6 +316,20 @@ def test_a_damaged_checkpoint_does_not_push_out_the_one_before(tmp_path):
     assert steps == [15, 11]
 
 
+def test_a_smaller_grid_and_a_kill_leave_no_checkpoint(tmp_path):
+    arguments = {"grid": {"beta": [1.0, 4.0]}, "out": tmp_path, "checkpoint_seconds": 0, **SHORT}
+    with pytest.raises(Stop):
+        train_many("blobs", seeds=3, progress=stop_at(12), **arguments)
+    (file,) = tmp_path.glob("population-*.safetensors")
+    part = tmp_path / f".{file.name}.abcd1234.part.safetensors"  # of a process that was killed while it wrote
+    part.write_bytes(b"half")
+    train_many("blobs", seeds=[7], **arguments)  # none of its members: it can still be resumed
+    assert file.exists()
+    assert not part.exists()
+    assert len(train_many("blobs", seeds=2, **arguments)) == 4
+    assert not [*tmp_path.glob("*population*"), *tmp_path.glob(".*")]
+
+
 def test_population_of_one_is_train_to_the_byte(tmp_path):
     runs = train_many("blobs", grid={"beta": [1.0, 4.0]}, seeds=1, population=1, out=tmp_path, **SHORT)
     for run in runs:

@@ -209,7 +209,9 @@ def load(reference: str) -> Callable[..., Any]:
         raise ValueError(f"cannot import {module!r}: {error}") from None
     except AttributeError:
         raise ValueError(f"{module!r} has no {name!r}") from None
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also where it calls sys.exit
         raise ValueError(f"importing {module!r} raised {type(error).__name__}: {error}") from None
     if not callable(function):
         raise ValueError(f"{reference} is a {type(function).__name__}, not a function")

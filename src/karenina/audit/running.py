@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from karenina._files import open_regular
 from karenina._version import __version__
 from karenina._words import hint
 from karenina.audit.experiments import EXPERIMENTS, LARGE
@@ -323,7 +324,8 @@ def _write(file: TextIO, line: Mapping[str, Any]) -> None:
 
 def _load(file: Path) -> tuple[dict[str, Any], dict[str, list[Score]], int]:
     """How the audit was run, the scores in the file, and how many bytes of it are complete lines."""
-    content = file.read_bytes()
+    with open_regular(file) as lines:
+        content = lines.read()
     whole = content[: content.rfind(b"\n") + 1]  # a kill may have cut the last line
     done: dict[str, list[Score]] = {}
     about: dict[str, Any] = {}
@@ -336,7 +338,7 @@ def _load(file: Path) -> tuple[dict[str, Any], dict[str, list[Score]], int]:
                     break
             else:
                 done[entry["job"]] = [Score(**score) for score in entry["scores"]]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise ValueError(f"{file} is not the file of an audit, or is damaged") from None
     if about.get("format", FORMAT) != FORMAT:
         raise ValueError(f"{file} has format {about['format']}, this version of karenina has {FORMAT}")

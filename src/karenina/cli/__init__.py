@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._console import say
 from karenina._process import exit_code, stops_heard
 from karenina._version import __version__
 from karenina.cli import audit, data, fit, rank, report, score, study, train
@@ -29,7 +30,7 @@ for command in COMMANDS:
 
 def _version(asked: bool) -> None:
     if asked:
-        print(f"karenina {__version__}")
+        say(f"karenina {__version__}")
         raise typer.Exit()
 
 
@@ -43,7 +44,7 @@ def _options(
 
 
 def _say(message: Any, *args: Any, **kwargs: Any) -> None:
-    print(f"karenina: {message}", file=sys.stderr)
+    say(f"karenina: {message}", file=sys.stderr)
 
 
 def main() -> None:
@@ -61,10 +62,10 @@ def main() -> None:
     except (ValueError, OSError, MemoryError) as error:
         if os.environ.get("KARENINA_DEBUG"):
             raise
-        print(f"karenina: {str(error) or 'not enough memory'}", file=sys.stderr)
+        say(f"karenina: {str(error) or 'not enough memory'}", file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort) as stop:  # before a command began, or after
-        print("karenina: stopped", file=sys.stderr)
+        say("karenina: stopped", file=sys.stderr)
         sys.exit(exit_code(stop))
     except Exception as error:
         if not hasattr(error, "format_message"):

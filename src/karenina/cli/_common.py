@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from karenina._console import plain_console
+from karenina._console import plain_console, say, visible
 from karenina.cli._help import completing
 
 DataDir = Annotated[
@@ -42,6 +42,7 @@ FactorsCsv = Annotated[
     Path | None,
     typer.Option("--factors-csv", metavar="FILE", help="CSV of labels: file names first, then one column per factor."),
 ]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse a folder with an image that cannot be read.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 Precision = Annotated[
     str | None, typer.Option(metavar="NAME", help="Precision of matrix products: float32 (default), tf32 or bf16.")
@@ -59,15 +60,17 @@ Device = Annotated[
 ]
 
 
-def with_options(data: str | None, size: str | None, grey: bool, factors_csv: Path | None) -> str | None:
-    """The data set in one word, with what --size, --grey and --factors-csv say of it.
+def with_options(
+    data: str | None, size: str | None, grey: bool, factors_csv: Path | None, strict: bool = False
+) -> str | None:
+    """Return the data set in one word, with what --size, --grey, --factors-csv and --strict say of it.
 
     >>> with_options("photos", "64", True, None), with_options("photos:crop=178", "64x48", False, None)
     ('photos:grey=true,size=64', 'photos:crop=178,size=64x48')
     """
     from karenina.data.naming import join_name, split_name
 
-    given = {"size": size, "grey": True if grey else None, "factors_csv": factors_csv}
+    given = {"size": size, "grey": True if grey else None, "factors_csv": factors_csv, "strict": strict or None}
     if all(value is None for value in given.values()):
         return data
     if data is None:
@@ -96,10 +99,15 @@ def bar(*more: str) -> Any:
 
     more: fields of the task that are shown between.
     """
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
 
-    columns = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)]
-    columns += [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in more]
+    class Words(TextColumn):
+        def render(self, task: Task) -> Text:
+            return Text(visible(self.text_format.format(task=task)))
+
+    columns = [Words("{task.description}"), BarColumn(bar_width=None)]
+    columns += [Words(f"{{task.fields[{name}]}}") for name in more]
     return Progress(
         *columns,
         TimeRemainingColumn(),
@@ -137,7 +145,7 @@ def next_steps(*commands: tuple[Any, ...]) -> None:
     """
     for i, words in enumerate(commands):
         line = " ".join(shlex.quote(str(word)) for word in words if word is not None)
-        print(f"{'next:' if i == 0 else '     '} karenina {line}", flush=True)
+        say(f"{'next:' if i == 0 else '     '} karenina {line}")
 
 
 def own_data(data: str | None, *paths: str | os.PathLike[str]) -> tuple[str, ...]:

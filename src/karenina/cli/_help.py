@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from karenina import _plugins
-from karenina._console import plain_console
+from karenina._console import plain_console, say
 from karenina._process import exit_code
 from karenina._words import meant
 
@@ -172,5 +172,5 @@ def complain(error: Any) -> int:
         message = f"no option {option}" + (f"; did you mean {near}?" if near else "")
     else:
         message = message[:1].lower() + message[1:]
-    print(f"karenina: {message}{'' if message.endswith('?') else ';'} see {path} --help", file=sys.stderr)
+    say(f"karenina: {message}{'' if message.endswith('?') else ';'} see {path} --help", file=sys.stderr)
     return 2

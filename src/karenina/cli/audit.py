@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._console import say
 from karenina._process import cores
 from karenina.cli._common import Json, bar, console, print_json
 from karenina.cli._help import completing
@@ -101,9 +102,9 @@ def audit(
     failed = found.failures()
     for row in failed.drop_duplicates(["protocol", "metric", "note"]).itertuples():
         screen.print(f"no score: {row.metric} in {row.experiment} at {row.value}: {row.note}", highlight=False)
-    print(f"The rules, and the number behind every tick: {written[0]}")
+    say(f"The rules, and the number behind every tick: {written[0]}")
     for path in written[1:]:
-        print(f"wrote {path}")
+        say(f"wrote {path}")
 
 
 def _print_hyperparameters(metrics: list[str] | None, protocols: list[str], trees: bool, as_json: bool) -> None:

@@ -2,11 +2,11 @@
 
 import sys
 import time
-import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from karenina._console import say
 from karenina.cli._common import next_steps, print_json
 
 if TYPE_CHECKING:
@@ -37,10 +37,13 @@ def find(what: str, scale: str | None, seeds: int | None) -> "Plan | None":
 
 
 def _read(path: Path) -> dict[str, object]:
+    """Return what a study file says; nothing where it is damaged, which the reader of other studies says."""
+    from karenina.studies.plan.parsing import Source
+
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return Source.read(path).parse()
     except ValueError:
-        return {}  # what is wrong with it is said by the reader of other studies
+        return {}
 
 
 def to_toml(plan: "Plan") -> str:
@@ -62,7 +65,7 @@ def grid(plan: "Plan") -> str:
 
 def show_plan(plan: "Plan", workers: int, *, toml: bool, measure: bool, as_json: bool) -> None:
     if toml:
-        print(to_toml(plan), end="")
+        say(*to_toml(plan).splitlines())
         return
     if as_json:
         from karenina.studies.clustering.estimate import estimate
@@ -70,28 +73,28 @@ def show_plan(plan: "Plan", workers: int, *, toml: bool, measure: bool, as_json:
         spent = {"core_seconds": estimate(plan)} if measure else {}
         print_json({"name": NAME, **spent, "models": len(plan.strengths), "plan": asdict(plan)})
         return
-    print(f"{NAME}: {len(plan.strengths):,} models\n{grid(plan)}")
-    print(f"  {plan.side}x{plan.side} pixels, {plan.latents} latents, {plan.initialisations} agents for each model,")
-    print(f"  at most {plan.cap:,} environment steps to 90 % success of {plan.window} episodes")
+    say(f"{NAME}: {len(plan.strengths):,} models", grid(plan))
+    say(f"  {plan.side}x{plan.side} pixels, {plan.latents} latents, {plan.initialisations} agents for each model,")
+    say(f"  at most {plan.cap:,} environment steps to 90 % success of {plan.window} episodes")
     if measure:
         from karenina.studies.clustering.estimate import estimate
         from karenina.studies.execution.display import duration
 
         costs = estimate(plan)
         parts = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in costs.items())
-        print(f"time on this machine: about {duration(sum(costs.values()))} of a core ({parts}), {workers} at a time")
+        say(f"time on this machine: about {duration(sum(costs.values()))} of a core ({parts}), {workers} at a time")
 
 
 def run(plan: "Plan", out: Path, workers: int | None, *, as_json: bool) -> None:
-    from karenina.studies.clustering.files import read_json
+    from karenina._files import read_json
     from karenina.studies.clustering.runner import run as run_study
 
-    def say(line: str) -> None:
-        print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+    def tell(line: str) -> None:
+        say(line, file=sys.stderr if as_json else sys.stdout)
 
-    say(f"{NAME}: {len(plan.strengths):,} models in {out}")
+    tell(f"{NAME}: {len(plan.strengths):,} models in {out}")
     try:
-        run_study(plan, out, workers=workers, say=lambda line: say(f"{time.strftime('%H:%M:%S')} {line}"))
+        run_study(plan, out, workers=workers, say=lambda line: tell(f"{time.strftime('%H:%M:%S')} {line}"))
     except KeyboardInterrupt as stop:
         raise type(stop)(f"stopped; the same call resumes. `karenina study status {out}` says how far it is") from None
     censored = sum(row["censored"] for row in read_json(out / "results.json"))
@@ -99,7 +102,7 @@ def run(plan: "Plan", out: Path, workers: int | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"study": out, "agents": agents, "censored": censored, "results": out / "results.json"})
         return
-    print(f"{agents:,} agents done, {censored:,} of them censored at {plan.cap:,} steps; results in {out}/results.json")
+    say(f"{agents:,} agents done, {censored:,} of them censored at {plan.cap:,} steps; results in {out}/results.json")
     next_steps(("report", out), ("study", "analyse", out))
 
 
@@ -112,12 +115,12 @@ def status(folder: Path, *, as_json: bool) -> None:
         counts = {"done": len(found.done), "to_do": len(found.waiting), "running": at}
         print_json({"name": NAME, "models": len(found.plan.strengths), "tasks": counts})
         return
-    print(f"{NAME}: {len(found.plan.strengths):,} models")
-    print(f"tasks: {len(found.done):,} done, {len(found.running):,} running, {len(found.waiting):,} to do")
+    say(f"{NAME}: {len(found.plan.strengths):,} models")
+    say(f"tasks: {len(found.done):,} done, {len(found.running):,} running, {len(found.waiting):,} to do")
     for task, who in found.running:
-        print(f"  running: {task}, {who}")
+        say(f"  running: {task}, {who}")
     if found.waiting:
-        print(f"  next: {found.waiting[0]}")
+        say(f"  next: {found.waiting[0]}")
 
 
 def analyse(folder: Path, paper: str | None, *, figures: bool, as_json: bool) -> None:
@@ -139,17 +142,17 @@ def analyse(folder: Path, paper: str | None, *, figures: bool, as_json: bool) ->
         print_json({"models": len(rows), "masks": plan.masks, "correlations": table, "items": items})
         return
     if len(rows) < len(plan.strengths):
-        print(f"{folder} is not complete: {len(rows)} of {len(plan.strengths)} models are analysed")
+        say(f"{folder} is not complete: {len(rows)} of {len(plan.strengths)} models are analysed")
     frame = write_analysis(folder, rows, plan.cap, figures=figures)
-    print(frame.to_string(index=False, float_format="{:+z.2f}".format))
+    say(*frame.to_string(index=False, float_format="{:+z.2f}".format).split("\n"))
     agents = len(rows) * plan.initialisations
-    print(f"{sum(row['censored'] for row in rows):,} of {agents:,} agents were censored at {plan.cap:,} steps")
+    say(f"{sum(row['censored'] for row in rows):,} of {agents:,} agents were censored at {plan.cap:,} steps")
     if plan.masks == "oracle":
-        print("oracle masks: the true masks stand in for a MONet's")
-    print(sentence(correlations(rows)))
-    print(f"in {folder / 'analysis' / 'clustering.csv'}")
+        say("oracle masks: the true masks stand in for a MONet's")
+    say(sentence(correlations(rows)))
+    say(f"in {folder / 'analysis' / 'clustering.csv'}")
     for output in write_papers(folder, paper, figures=figures):
-        print(f"{output.item.paper} {output.item.name}: {output.item.title}, in {output.files[0]}")
+        say(f"{output.item.paper} {output.item.name}: {output.item.title}, in {output.files[0]}")
 
 
 def default_out(what: str, scale: str | None) -> Path:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._console import say
 from karenina.cli._common import (
     DataDir,
     DataName,
@@ -13,6 +14,7 @@ from karenina.cli._common import (
     Grey,
     Json,
     Size,
+    Strict,
     bar,
     console,
     next_steps,
@@ -54,6 +56,7 @@ def data_show(
     size: Size = None,
     grey: Grey = False,
     factors_csv: FactorsCsv = None,
+    strict: Strict = False,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
@@ -62,17 +65,18 @@ def data_show(
     from karenina.data.naming import split_name
     from karenina.data.sheet import draw_sheet
 
-    word = with_options(name, size, grey, factors_csv)
+    word = with_options(name, size, grey, factors_csv, strict)
     data = load(str(word), data_dir=data_dir)
     out = out or Path(f"{split_name(data.name)[0]}.png")
     draw_sheet(data, out, columns=columns, seed=seed)
     if as_json:
         factors = dict(zip(data.factor_names, data.factor_sizes))
         known = {"name": data.name, "image_shape": data.image_shape, "factors": factors, "source": data.source}
-        print_json({**known, "picture": out})
+        unreadable = getattr(data, "unreadable", ())
+        print_json({**known, "picture": out, "unreadable": unreadable})
         return
-    print(repr(data)[1:-1])
-    print(f"wrote {out}")
+    say(repr(data)[1:-1])
+    say(f"wrote {out}")
     next_steps(("train", word, "beta_vae", "--out", "runs/a"))
 
 
@@ -103,4 +107,4 @@ def data_get(
         print_json({"files": paths})
         return
     for path in paths:
-        print(f"{path} is in place")
+        say(f"{path} is in place")

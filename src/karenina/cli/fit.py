@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from karenina._console import say
 from karenina._process import exit_code
 from karenina.cli._common import (
     Device,
@@ -16,6 +17,7 @@ from karenina.cli._common import (
     Grey,
     Json,
     Size,
+    Strict,
     bar,
     next_steps,
     print_json,
@@ -34,7 +36,9 @@ def fit(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the fit; the same command again continues it.")],
     budget: Annotated[
         str | None,
-        typer.Option("--time", metavar="TIME", help="Budget: 45s, 30m, 2h; default 30m.", show_default=False),
+        typer.Option(
+            "--time", metavar="TIME", help="Budget: 45s, 30m, 2h; default 30m, at least 10s.", show_default=False
+        ),
     ] = None,
     models: Annotated[
         int | None, typer.Option(metavar="N", help="How many models to train, instead of a time.")
@@ -44,6 +48,7 @@ def fit(
     size: Size = None,
     grey: Grey = False,
     factors_csv: FactorsCsv = None,
+    strict: Strict = False,
     steps: Annotated[int | None, typer.Option(help="Training steps per model; default: what the time allows.")] = None,
     network: Annotated[str, typer.Option(help="As in `train --set network=`.")] = "auto",
     search: Annotated[str, typer.Option(help="grid (successive halving) or optuna (Bayesian).")] = "grid",
@@ -63,11 +68,11 @@ def fit(
     from karenina.fitting.job import STOPS
 
     side: Any = int(size) if size is not None and size.isdecimal() else size
-    word = str(with_options(images, None, grey, factors_csv))
+    word = str(with_options(images, None, grey, factors_csv, strict))
     piped = None if sys.stdout.isatty() else sys.stdout  # a bar takes lines for the screen: those of a pipe pass it by
 
-    def say(text: str) -> None:
-        print(text, file=sys.stderr if as_json else piped, flush=True)
+    def tell(text: str) -> None:
+        say(text, file=sys.stderr if as_json else piped)
 
     with bar() as shown:
         task = shown.add_task("training", total=1.0, visible=False)
@@ -90,7 +95,7 @@ def fit(
                 search=search,
                 device=device or "auto",
                 track=track,
-                say=say,
+                say=tell,
                 progress=show,
                 started=started,
             )
@@ -103,13 +108,15 @@ def fit(
     if as_json:
         print_json({"fit": out, "stopped": found.stopped, "page": found.page, **found.answer, "ranking": found.ranking})
     else:
-        print(found)
+        say(*found.lines)
         if found.page.exists():
-            print(f"wrote {found.page} ({found.page.stat().st_size / 1e6:.1f} MB)")
+            say(f"wrote {found.page} ({found.page.stat().st_size / 1e6:.1f} MB)")
         if found.best is not None:
             next_steps(("encode", out, images, "--out", "codes.parquet"), ("export", out))
     if found.stopped in STOPS:
         raise typer.Exit(exit_code(STOPS[found.stopped]()))
+    if found.answer["run"] is None:
+        raise typer.Exit(1)
 
 
 def encode(
@@ -120,6 +127,7 @@ def encode(
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Table of codes: .parquet or .csv.")],
     active: Annotated[bool, typer.Option("--active", help="Write only active latents.")] = False,
+    strict: Strict = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -128,16 +136,16 @@ def encode(
     from karenina.fitting.encoding import encode as run_encode
 
     use_device(device)
-    count = run_encode(run, images, out, active=active)
+    count = run_encode(run, str(with_options(images, None, False, None, strict)), out, active=active)
     about = json.loads(beside(out).read_text(encoding="utf-8"))
     inactive = [one["name"] for one in about["latents"] if one["active"] is False]
     if as_json:
         print_json({"codes": out, "images": count, "inactive": inactive})
         return
-    print(f"wrote the codes of {count:,} images to {out}, and what is known of their latents to {beside(out)}")
+    say(f"wrote the codes of {count:,} images to {out}, and what is known of their latents to {beside(out)}")
     if inactive:
         below = f"not active (a KL of at most {about['kl_threshold']:g} nats): they carry nothing"
-        print(f"{len(inactive)} of {len(about['latents'])} latents are {below}: {', '.join(inactive)}")
+        say(f"{len(inactive)} of {len(about['latents'])} latents are {below}: {', '.join(inactive)}")
 
 
 def export(
@@ -154,4 +162,4 @@ def export(
         print_json({"files": files})
         return
     for path in files:
-        print(f"wrote {path}")
+        say(f"wrote {path}")

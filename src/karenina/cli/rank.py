@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from karenina._active import ACTIVE_KL
+from karenina._console import say
 from karenina.cli._common import (
     DataDir,
     Device,
@@ -116,7 +117,7 @@ def rank(
     print(f"all: {shared}")
     screen.print(f"active: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
     for latents, name in ranking.best_per_informative.items():
-        print(f"best with {latents} active latents: {name}")
+        say(f"best with {latents} active latents: {name}")
     if len(ranking.able):
         best = ranking.frame["run"][ranking.able[0]]
         more = own_data(word)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from karenina._active import ACTIVE_KL
+from karenina._console import say
 from karenina.cli._common import (
     DataDir,
     Device,
@@ -48,7 +49,7 @@ def report(
 
     data = with_options(data, size, grey, factors_csv)
     use_device(device)
-    progress = (lambda text: print(text, file=sys.stderr)) if sys.stderr.isatty() else None
+    progress = (lambda text: say(text, file=sys.stderr)) if sys.stderr.isatty() else None
     options: dict[str, Any] = {"figures": figures, "megabytes": megabytes, "progress": progress}
     folders = [folder for path in paths for folder in folders_of_models(path)]
     where = out if out is not None or folders == paths else paths[0] / "report"
@@ -87,7 +88,7 @@ def show(
     pictures = [page.parent / name for name in ("traversal.png", "traversal.gif", "reconstructions.png")]
     if not as_json:
         for picture in pictures:
-            print(f"wrote {picture}")
+            say(f"wrote {picture}")
     _wrote(page, as_json, pictures=pictures)
 
 
@@ -122,8 +123,7 @@ def demo(
     from karenina.pages.demo import demo as run
 
     use_device(device)
-    say = (lambda text: print(text, file=sys.stderr)) if as_json else print
-    page = run(out, workers, say=say)
+    page = run(out, workers, say=(lambda text: say(text, file=sys.stderr)) if as_json else say)
     if as_json:
         _wrote(page, as_json, study=out / "study")
     else:
@@ -134,4 +134,4 @@ def _wrote(page: Path, as_json: bool, **more: Any) -> None:
     if as_json:
         print_json({"page": page, "bytes": page.stat().st_size, **more})
     else:
-        print(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB)")
+        say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB)")

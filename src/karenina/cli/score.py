@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from karenina._console import say
 from karenina._files import atomic
 from karenina.cli._common import (
     DataDir,
@@ -135,10 +136,10 @@ def score(
     else:
         console().print(table)
         if place is not None:
-            print(f"among the published models of {against} (docs/results):")
-            print(
-                place.to_string(index=False, float_format="{:.2f}".format, formatters={"percentile": "{:.0f}".format})
-            )
+            say(f"among the published models of {against} (docs/results):")
+            formats = {"percentile": "{:.0f}".format}
+            shown = place.to_string(index=False, float_format="{:.2f}".format, formatters=formats)
+            say(*shown.split("\n"))
     if plot is not None:
         from karenina.metrics.plots import plot_scores
 
@@ -187,8 +188,8 @@ def _compare(
     if as_json:
         print(found.to_json(orient="records", indent=2))
         return
-    print(f"a: {paths[0]}\nb: {paths[1]}")
-    print(found.to_string(index=False, float_format="{:.3f}".format))
+    say(f"a: {paths[0]}", f"b: {paths[1]}")
+    say(*found.to_string(index=False, float_format="{:.3f}".format).split("\n"))
 
 
 def _encoded(paths: list[Path], seed: int, data: str | None, data_dir: Path | None) -> tuple[Any, Any, Any, list[bool]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from karenina._console import say, visible
 from karenina._process import cores
 from karenina.cli import clustering
 from karenina.cli._common import DataDir, Device, Json, Precision, console, next_steps, print_json, use_device
@@ -73,7 +74,7 @@ def plan(
         return
     found = _find(what, scale, seeds, data_dir)
     if toml:
-        print(found.to_toml(), end="")
+        say(*found.to_toml().splitlines())
         return
     if as_json:
         cost = _cost(found) if estimate else None
@@ -82,13 +83,11 @@ def plan(
         models = [{"hash": point.hash, "label": point.label} for point in found.points]
         print_json({"name": found.name, **time, "models": models})
         return
-    print(f"{found.name}: {len(found.points):,} models")
-    print(_grid(found))
+    say(f"{found.name}: {len(found.points):,} models")
+    say(_grid(found))
     for method, parameters in found.methods:
-        print(
-            f"  {method}: " + (", ".join(f"{name} {_values(value)}" for name, value in parameters) or "no parameters")
-        )
-    print(f"  {_values(found.steps)} steps, batch {found.batch}, network {_values(found.network)}")
+        say(f"  {method}: " + (", ".join(f"{name} {_values(value)}" for name, value in parameters) or "no parameters"))
+    say(f"  {_values(found.steps)} steps, batch {found.batch}, network {_values(found.network)}")
     if estimate:
         _print_estimate(found, workers or cores())
 
@@ -100,14 +99,14 @@ def _print_estimate(found: "Plan", workers: int) -> None:
     cost = _cost(found)
     total = cost.train_seconds + cost.score_seconds
     each = f"{duration(total / len(found.points))} per model, {cost.score_seconds / total:.0%} of it scoring"
-    print(f"time on this machine: about {duration(cost.wall(workers))} with {workers} workers ({each})")
+    say(f"time on this machine: about {duration(cost.wall(workers))} with {workers} workers ({each})")
     if cost.intervention_seconds:
         every = duration(cost.intervention_seconds / len(found.points))
         cheap = "" if found.evaluation.interventions == "rows" else '; evaluation.interventions = "rows" is cheaper'
-        print(f"of the scoring, images of interventions take {every} per model{cheap}")
-    print(f"disk: about {size(cost.bytes)}")
+        say(f"of the scoring, images of interventions take {every} per model{cheap}")
+    say(f"disk: about {size(cost.bytes)}")
     for data, reason in cost.unknown.items():
-        print(f"{data} cannot be loaded here; its time is assumed to be that of the others: {reason}")
+        say(f"{data} cannot be loaded here; its time is assumed to be that of the others: {reason}")
 
 
 def _cost(found: "Plan") -> Any:
@@ -115,7 +114,7 @@ def _cost(found: "Plan") -> Any:
 
     def progress(what: str) -> None:
         if sys.stderr.isatty():
-            print(f"\r\033[Kmeasuring {what}", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[Kmeasuring {visible(what)}", end="", file=sys.stderr, flush=True)
 
     _one_thread()
     cost = estimate(found, progress)
@@ -164,7 +163,7 @@ def run(
         out = Path(what) if Path(what).is_dir() else Path(Path(what).stem if scale is None else f"{what}-{scale}")
     use_device(device)
     if not as_json:
-        print(f"{found.name}: {len(found.points):,} models in {out}", flush=True)
+        say(f"{found.name}: {len(found.points):,} models in {out}")
     try:
         status = run_study(found, out, workers=workers, ray=ray, shard=part, quiet=as_json)
     except KeyboardInterrupt as stop:
@@ -178,9 +177,9 @@ def run(
         print_json({"study": out, **_counts(status), "results": out / "results.parquet"})
         raise typer.Exit(1 if failed else 0)
     if left:
-        print(f"this part is done; {left:,} models of the other parts are left")
+        say(f"this part is done; {left:,} models of the other parts are left")
     else:
-        print(f"{len(status.done):,} models done; results in {out / 'results.parquet'}")
+        say(f"{len(status.done):,} models done; results in {out / 'results.parquet'}")
     _print_failures(Folder(out), status.failed)
     if status.done and not left:
         next_steps(("report", out), ("study", "analyse", out), ("rank", out))
@@ -219,23 +218,23 @@ def status(
         checked = {"damaged": damaged(folder)} if check else {}
         print_json({**_counts(found), "stale": found.stale, "at": at, "failures": failures, **checked})
         return
-    print(f"{found.plan.name}: {found.total:,} models")
+    say(f"{found.plan.name}: {found.total:,} models")
     done, running, failed = len(found.done), len(found.running), len(found.failed)
-    print(f"{done:,} done, {running:,} running, {failed:,} failed, {found.waiting:,} to do")
+    say(f"{done:,} done, {running:,} running, {failed:,} failed, {found.waiting:,} to do")
     if found.stale:
-        print(f"{found.stale:,} of these are trained and need to be scored anew: settings or numbers changed")
+        say(f"{found.stale:,} of these are trained and need to be scored anew: settings or numbers changed")
     for claim in found.running[:32]:
-        print(f"  running: {points[claim.hash].label}: {claim.at}, {claim.who}")
+        say(f"  running: {points[claim.hash].label}: {claim.at}, {claim.who}")
     if (other := read_claim(folder.path, ".together")) is not None:
-        print(f"  running: comparison of the models with one another, {other.who}")
+        say(f"  running: comparison of the models with one another, {other.who}")
     _print_failures(folder, found.failed)
     if check:
         from karenina.studies.results.table import damaged
 
         broken = damaged(folder)
         for name, wrong in broken.items():
-            print(f"  damaged: {points[name].label}: {wrong}")
-        print(
+            say(f"  damaged: {points[name].label}: {wrong}")
+        say(
             f"{len(broken):,} damaged"
             + ("; `karenina study retry {folder.path} --check` marks them to be run again" if broken else "")
         )
@@ -244,11 +243,11 @@ def status(
 def _print_failures(folder: "Folder", failed: tuple[str, ...]) -> None:
     points = {point.hash: point for point in folder.plan().points} if failed else {}
     for name in failed[:10]:
-        print(f"  failed: {points[name].label}: {folder.reason(name)}")
+        say(f"  failed: {points[name].label}: {folder.reason(name)}")
     if len(failed) > 10:
-        print(f"  and {len(failed) - 10:,} more")
+        say(f"  and {len(failed) - 10:,} more")
     if failed:
-        print(f"`karenina study retry {folder.path}` marks them to be tried again")
+        say(f"`karenina study retry {folder.path}` marks them to be tried again")
 
 
 @study_app.command()
@@ -268,8 +267,8 @@ def retry(
         print_json({"models": [point.label for point in points]})
         return
     for point in points[:10]:
-        print(f"  {point.label}")
-    print(f"{len(points):,} models will be run again by `karenina study run {directory}`")
+        say(f"  {point.label}")
+    say(f"{len(points):,} models will be run again by `karenina study run {directory}`")
 
 
 @study_app.command()
@@ -311,25 +310,25 @@ def analyse(
         return
     for name, frame in found.items():
         if isinstance(frame, str):
-            print(f"{name}: left out, {frame}")
+            say(f"{name}: left out, {frame}")
         else:
-            print(f"{name}: {len(frame):,} rows in {directory / 'analysis' / f'{name}.csv'}")
+            say(f"{name}: {len(frame):,} rows in {directory / 'analysis' / f'{name}.csv'}")
     for name in ("udr_versions", "beats_random", "polarised"):
         frame = found.get(name)
         if frame is not None and not isinstance(frame, str):
-            print(f"\n{name}\n{frame.to_string(index=False, float_format='{:.2f}'.format)}")
+            say("", name, *frame.to_string(index=False, float_format="{:.2f}".format).split("\n"))
     if wanted is None:
         return
-    print(f"\n{wanted}:")
+    say("", f"{wanted}:")
     count = 0
     for one in write(directory, wanted, figures=figures):
         count += not one.missing
         if one.missing:
-            print(f"{one.item.name}: left out, {one.missing}", flush=True)
+            say(f"{one.item.name}: left out, {one.missing}")
         else:
             notes = "".join(f" ({note})" for note in one.notes)
-            print(f"{one.item.name}: {one.item.title}, in {one.files[0]}{notes}", flush=True)
-    print(f"{count} of {len(of_paper(wanted))} tables and figures of {wanted} in {directory / 'analysis' / wanted}")
+            say(f"{one.item.name}: {one.item.title}, in {one.files[0]}{notes}")
+    say(f"{count} of {len(of_paper(wanted))} tables and figures of {wanted} in {directory / 'analysis' / wanted}")
 
 
 def _find(what: str, scale: str | None, seeds: int | None, data_dir: Path | None) -> "Plan":

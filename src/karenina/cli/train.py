@@ -6,6 +6,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from karenina._console import say
 from karenina.cli._common import (
     DataDir,
     DataName,
@@ -15,6 +16,7 @@ from karenina.cli._common import (
     Json,
     Precision,
     Size,
+    Strict,
     bar,
     next_steps,
     own_data,
@@ -48,13 +50,14 @@ def train(
     size: Size = None,
     grey: Grey = False,
     factors_csv: FactorsCsv = None,
+    strict: Strict = False,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
     """Train one model, or with --seeds a population of them."""
     given = _settings(settings or [], several=seeds is not None)
     given = {"steps": steps, "precision": precision or "float32", "device": device or "auto", **given}
-    word = str(with_options(data, size, grey, factors_csv))
+    word = str(with_options(data, size, grey, factors_csv, strict))
     if seeds is not None:
         if seed or compile:
             raise ValueError(f"--seeds trains several models: leave out {'--seed' if seed else '--compile'}")
@@ -67,9 +70,9 @@ def train(
         print_json(found if seeds is not None else found[0])
         return
     if len(runs) == 1:
-        print(repr(runs[0])[1:-1])
+        say(repr(runs[0])[1:-1])
     for run in runs:
-        print(f"wrote {run.path}")
+        say(f"wrote {run.path}")
     more = own_data(word)
     if seeds is not None:
         next_steps(("rank", out, *more), ("report", out, *more))
@@ -107,7 +110,7 @@ def _train_many(
             tenth = (at.done, 10 * at.step // at.steps)
             if shown.disable and tenth > said:
                 said = tenth
-                print(f"{at}, {rate}".rstrip(", "), file=lines, flush=True)
+                say(f"{at}, {rate}".rstrip(", "), file=lines)
 
         return train_many(load(data, data_dir=data_dir), method, grid, seeds, out=out, progress=show, **fixed)
 
@@ -138,7 +141,7 @@ def _train_one(
             if shown.disable and tenth > said:
                 said = tenth
                 terms = "  ".join(f"{name} {value:.2f}" for name, value in row.items())
-                print(f"{where}  {terms}  {rate}", file=lines, flush=True)
+                say(f"{where}  {terms}  {rate}", file=lines)
 
         return train_run(load(data, data_dir=data_dir), method, seed=seed, out=out, progress=show, **given)
 

@@ -213,12 +213,8 @@ def _plug_in(name: str) -> Callable[..., DataSet]:
 
     @functools.wraps(loader)
     def checked(*arguments: Any, **options: Any) -> DataSet:
-        try:
+        with _plugins.blamed(f"the plug-in {name} failed"):
             data = loader(*arguments, **options)
-        except ValueError:
-            raise
-        except Exception as error:
-            raise ValueError(f"the plug-in {name} failed: {type(error).__name__}: {error}") from error
         if not isinstance(data, DataSet):
             raise ValueError(f"the plug-in {name} gave an object of type {type(data).__name__}, expected a DataSet")
         return data

@@ -22,7 +22,7 @@ import h5py
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from karenina._files import atomic, held
+from karenina._files import atomic, held, open_regular, sweep
 from karenina.data._reading import MEMORY_LIMIT, h5_dataset, open_h5
 from karenina.numerics.arrays import npy_header, readable
 
@@ -150,6 +150,8 @@ class CachedRows:
     def _open(self) -> Rows:
         # Of many workers one makes the cache, and the others wait. The folder, as HDF5 has locks of its own on files.
         with held(self.sources[0].parent, wait=True):
+            # A folder beside a source is not ours: there we take away what we left of this source alone.
+            sweep(self.path.parent, "*" if self.folder is not None else f"{glob.escape(self._stem)}.{'?' * _MARK}.*")
             try:
                 start = _start(self.path, self.shape)
                 if start is None:
@@ -204,7 +206,7 @@ def gather(shape: tuple[int, ...], blocks: Iterable[NDArray[np.uint8]]) -> NDArr
 def _start(path: Path, shape: tuple[int, ...]) -> Any:
     """Where the array of a .npy begins if it is whole and of this shape, else None."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             header = npy_header(file, path.stat().st_size)
     except Exception:  # there is none, or it is damaged
         return None

@@ -319,6 +319,7 @@ class TableDataSet(DataSet):
         if len(table) == 0:
             raise ValueError(f"{name} holds no images")
         self.labelled = bool(names)
+        self.unreadable: tuple[str, ...] = ()  # files that were left out
         self.table = table
         self.details = dict(details or {})
         self._fetch = fetch

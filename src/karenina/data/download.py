@@ -10,9 +10,11 @@ import contextlib
 import gzip
 import hashlib
 import http.client
+import io
 import os
 import secrets
 import shutil
+import socket
 import tarfile
 import tempfile
 import time
@@ -22,8 +24,10 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from karenina._files import atomic
 from karenina._words import hint
@@ -33,9 +37,25 @@ from karenina.data.sources import SOURCES, File
 Progress = Callable[[str, int, int | None], None]
 
 _CHUNK = 1 << 18
-_TIMEOUT = 60  # seconds
-_SLOWEST = 1000  # bytes per second over that time; a connection that gives less is stalled
 _HEADROOM = 1 << 28  # bytes that a file of unknown size leaves on the disk
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What servers may take: `seconds` for all headers of an answer, and then for every `seconds` * `slowest` bytes.
+
+    retries, backoff: of `get_file`.
+    """
+
+    retries: int
+    backoff: float
+    seconds: float
+    slowest: float
+
+    @property
+    def block(self) -> float:
+        """Bytes that come in time on a connection that is not stalled."""
+        return self.seconds * self.slowest
 
 
 class DownloadError(OSError):
@@ -60,13 +80,21 @@ def get(name: str, data_dir: str | os.PathLike[str], progress: Progress | None =
 
 
 def get_file(
-    file: File, folder: Path, progress: Progress | None = None, *, retries: int = 5, backoff: float = 1.0
+    file: File,
+    folder: Path,
+    progress: Progress | None = None,
+    *,
+    retries: int = 5,
+    backoff: float = 1.0,
+    patience: float = 60.0,
+    slowest: float = 1000.0,
 ) -> Path:
     """Fetch a file from the first of its addresses that gives all of it, and unpack it; one in place is checked.
 
-    A connection that is cut or stalls is resumed, up to `retries` times in succession without much progress, waiting
-    `backoff`, 2 `backoff`, 4 `backoff`, ... seconds. A file with a wrong checksum or size is removed, and the next
-    address is tried. It appears in the folder only after the checks.
+    A connection stalls if its headers are not whole after `patience` seconds, or if then fewer than `slowest` bytes
+    per second come in as long a time. A connection that is cut or stalls is resumed, up to `retries` times in
+    succession without much progress, waiting `backoff`, 2 `backoff`, 4 `backoff`, ... seconds. A file with a wrong
+    checksum or size is removed, and the next address is tried. It appears in the folder only after the checks.
     """
     target = folder / {"gunzip": file.filename.removesuffix(".gz"), "cars": "cars", None: file.filename}[file.unpack]
     packed = folder / file.filename
@@ -79,7 +107,7 @@ def get_file(
         if source == packed:
             _check_in_place(packed, file)
         else:
-            _fill(part, file, progress, retries, backoff)
+            _fill(part, file, progress, _Limits(retries, backoff, patience, slowest))
         if file.unpack is None:
             part.replace(target)
         else:
@@ -186,7 +214,7 @@ def unpack_cars(archive: Path, target: Path) -> None:
         part.rename(target)
 
 
-def _fill(part: Path, file: File, progress: Progress | None, retries: int, backoff: float) -> None:
+def _fill(part: Path, file: File, progress: Progress | None, limits: _Limits) -> None:
     """Fill `part` from the first address that gives the complete file, and check it."""
     report = progress and partial(progress, file.filename)
     reasons = []
@@ -194,14 +222,14 @@ def _fill(part: Path, file: File, progress: Progress | None, retries: int, backo
         leftover = _size(part) > 0
         try:
             try:
-                _fetch(url, part, file, report, retries, backoff)
+                _fetch(url, part, file, report, limits)
                 _check(part, file)
             except _WrongFile:
                 os.truncate(part, 0)
                 if not leftover:
                     raise
                 # The part may have come from another file or mirror: this address deserves a fresh start.
-                _fetch(url, part, file, report, retries, backoff)
+                _fetch(url, part, file, report, limits)
                 _check(part, file)
         except _WrongFile as error:
             os.truncate(part, 0)
@@ -231,15 +259,14 @@ def _fetch(
     part: Path,
     file: File,
     progress: Callable[[int, int | None], None] | None,
-    retries: int,
-    backoff: float,
+    limits: _Limits,
 ) -> None:
     """Fill `part` from one address, resuming after cuts."""
     failures, started = 0, False
     while True:
         before = _size(part)
         try:
-            _stream(url, part, file, progress)
+            _stream(url, part, file, progress, limits)
             return
         except urllib.error.HTTPError as error:
             with contextlib.closing(error):
@@ -258,19 +285,87 @@ def _fetch(
             reason = error
         grown = _size(part) - before
         started |= grown > 0
-        failures = 0 if grown >= _SLOWEST * _TIMEOUT else failures + 1
-        if failures > retries:
+        failures = 0 if grown >= limits.block else failures + 1
+        if failures > limits.retries:
             raise reason
-        time.sleep(backoff * 2 ** max(0, failures - 1))
+        time.sleep(limits.backoff * 2 ** max(0, failures - 1))
 
 
-def _stream(url: str, part: Path, file: File, progress: Callable[[int, int | None], None] | None) -> None:
+class _Deadline:
+    """When the answer that is waited for must be there, and what to say if it is not."""
+
+    def __init__(self, limits: _Limits):
+        self.limits = limits
+        self.extend("no whole answer")
+
+    def extend(self, missing: str) -> None:
+        self.at, self.missing = time.monotonic() + self.limits.seconds, missing
+
+
+class _Timed(io.RawIOBase):
+    """What a socket receives before a deadline. Its own time limit is for each receive, which a server that sends a
+    byte at a time never exceeds."""
+
+    def __init__(self, connection: socket.socket, deadline: _Deadline):
+        self._connection, self._deadline = connection, deadline
+        self._raw: Any = connection.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        late = f"stalled: {self._deadline.missing} in {self._deadline.limits.seconds:g} seconds"
+        left = self._deadline.at - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(late)
+        self._connection.settimeout(left)
+        try:
+            return self._raw.readinto(buffer)
+        except TimeoutError:
+            raise TimeoutError(late) from None
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Patient(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
+    """Opens http and https addresses whose answers, from the status line to the last byte, have a deadline."""
+
+    def __init__(self, deadline: _Deadline):
+        super().__init__()
+        self._deadline = deadline
+
+    def _connect(self, kind: Any, host: str, **options: Any) -> Any:
+        connection = kind(host, **options)
+        connection.response_class = partial(_response, self._deadline)
+        return connection
+
+    def http_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(partial(self._connect, http.client.HTTPConnection), request)  # type: ignore[arg-type]
+
+    def https_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(partial(self._connect, http.client.HTTPSConnection), request)  # type: ignore[arg-type]
+
+
+def _response(deadline: _Deadline, connection: socket.socket, *given: Any, **options: Any) -> http.client.HTTPResponse:
+    found = http.client.HTTPResponse(connection, *given, **options)
+    plain, found.fp = found.fp, io.BufferedReader(_Timed(connection, deadline))
+    plain.close()
+    return found
+
+
+def _stream(
+    url: str, part: Path, file: File, progress: Callable[[int, int | None], None] | None, limits: _Limits
+) -> None:
     """One connection: ask for what is missing and append it, or start again if the server does."""
     done = _size(part)
     headers = {"User-Agent": "karenina", "Accept-Encoding": "identity"}
     if done:
         headers["Range"] = f"bytes={done}-"
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT) as response:
+    deadline = _Deadline(limits)
+    opener = urllib.request.build_opener(_Patient(deadline))
+    with opener.open(urllib.request.Request(url, headers=headers), timeout=limits.seconds) as response:
         resumed = response.status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
         if response.status == 206 and not resumed:
             raise _BadAnswer("the server sent another part of the file than was asked for")
@@ -280,7 +375,8 @@ def _stream(url: str, part: Path, file: File, progress: Callable[[int, int | Non
         if shutil.disk_usage(part.parent).free < (total or 0) - done:
             room = f"{((total or 0) - done) / 1e9:.1f} GB are still to come"
             raise _BadAnswer(f"{part.parent} has no room for {part.name}: {room}")
-        since, at = time.monotonic(), done
+        at, missing = done, f"fewer than {limits.block:,.0f} bytes"
+        deadline.extend(missing)
         with part.open("ab" if resumed else "wb") as out:
             while chunk := response.read1(_CHUNK):  # what there is: waiting for a full chunk would hide a slow server
                 done += len(chunk)
@@ -291,11 +387,9 @@ def _stream(url: str, part: Path, file: File, progress: Callable[[int, int | Non
                 out.write(chunk)
                 if progress:
                     progress(done, total)
-                now = time.monotonic()
-                if now - since > _TIMEOUT:
-                    if done - at < _SLOWEST * _TIMEOUT:
-                        raise TimeoutError(f"stalled: {done - at:,} bytes in {now - since:.0f} seconds")
-                    since, at = now, done
+                if done - at >= limits.block:
+                    at = done
+                    deadline.extend(missing)
         if total is not None and done < total:
             raise ConnectionError(f"cut off after {done:,} of {total:,} bytes")
 

@@ -7,19 +7,21 @@ from typing import Any
 from urllib.parse import unquote
 
 _WORDS = {"true": True, "false": False, "none": None}
-_NAME = re.compile(r"(?P<name>[^:]+):(?P<options>\w+=[^,:]*(,[^,:]*)*)")
+_NAME = re.compile(r"(?P<name>.+):(?P<options>\w+=[^,:]*(,[^,:]*)*)")
 _OPTION = re.compile(r"\w+=.*")
 
 
 def split_name(text: str) -> tuple[str, dict[str, Any]]:
     """The name and the options: numbers, true, false and none are read as such, and %2C is a comma in a value.
 
-    A part that is no option belongs to the value before it.
+    A part that is no option belongs to the value before it. The name may hold colons, values %3A in their place.
 
     >>> split_name("faces:crop=178,size=64x48,grey=true")
     ('faces', {'crop': 178, 'size': '64x48', 'grey': True})
     >>> split_name("dsprites:correlate=x,y,sigma=0.2")
     ('dsprites', {'correlate': 'x,y', 'sigma': 0.2})
+    >>> split_name("2024:03:photos:size=64")
+    ('2024:03:photos', {'size': 64})
     """
     found = _NAME.fullmatch(text)
     if found is None:

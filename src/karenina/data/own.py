@@ -6,10 +6,11 @@ Everything comes out as uint8 (n, c, h, w) with one or three channels. Up to 1 G
 import inspect
 import math
 import os
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from karenina._files import as_utf8
 from karenina._words import hint
 from karenina.data._attributes import read_factors
 from karenina.data._reading import h5_blocks, h5_dataset, h5_small, npz_array, npz_small, open_h5, open_image
@@ -30,6 +32,9 @@ MOST_PIXELS = 178_956_970  # of one image: where Pillow takes a file for an atta
 SIXTEEN_BITS = ("I", "I;16", "I;16L", "I;16B")
 FILTER = Image.Resampling.LANCZOS
 GREY_MODES = ("1", "L", "LA", *SIXTEEN_BITS)
+MOST_UNREADABLE = 0.1  # share of the images of a folder
+_NAMED = 20  # of the unreadable ones, in a message
+_BLOCK = 1024  # files decoded at a time
 
 Size = int | tuple[int, int] | str
 
@@ -55,11 +60,14 @@ def folder(
     crop: Size | None = None,
     grey: bool | None = None,
     recursive: bool = False,
-    strict: bool = True,
+    strict: bool | None = None,
     pairs_csv: str | os.PathLike[str] | None = None,
     frames: bool = False,
 ) -> TableDataSet:
-    """The image files of a folder, in the order of their sorted names.
+    """Return the image files of a folder, in the order of their sorted names.
+
+    Images that cannot be read are left out, with a warning that counts and names them (`.unreadable` has them all),
+    unless they are more than a tenth of all.
 
     Parameters
     ----------
@@ -72,7 +80,9 @@ def folder(
     grey : bool, optional
         One channel or three; by default one if all files are grey.
     recursive : whether subfolders count
-    strict : whether an image without factors, or factors without an image, is an error; otherwise it is left out
+    strict : bool, optional
+        True: an image that cannot be read, one without factors, and factors without an image are errors. False: they
+        are left out. By default, unreadable images are left out and the others are errors.
     pairs_csv : a table of two file names per row, for methods that learn from pairs
     frames : whether neighbours in the order of their names (frame2 before frame10) are pairs, as in a video
     """
@@ -82,39 +92,85 @@ def folder(
     root = Path(path)
     found = image_files(root, recursive=recursive)
     names = [file.relative_to(root).as_posix() for file in found]
-    factors = read_factors(Path(str(factors_csv)), names, strict) if factors_csv is not None else None
-    if factors is not None and not strict:
-        found = [found[i] for i in factors.kept]
-        names = [names[i] for i in factors.kept]
-    heads = image_heads(found)
-    shape = _target(root, [head.size for head in heads], found, size, crop)
-    channels = 1 if (all(head.mode in GREY_MODES for head in heads) if grey is None else grey) else 3
+    factors = read_factors(Path(str(factors_csv)), names, strict is not False) if factors_csv is not None else None
+    pairs = read_pairs(Path(str(pairs_csv)), names) if pairs_csv is not None else None
+    kept = np.arange(len(found)) if factors is None else factors.kept
+    heads = image_heads([found[i] for i in kept])
+    bad = Unreadable(root, len(kept), strict=bool(strict))
+    good = bad.without(kept, [found[i] for i in kept], heads)
+    known = [head for head in heads if isinstance(head, Head)]
+    shape = _target(root, [head.size for head in known], [found[i] for i in good], size, crop)
+    channels = 1 if (all(head.mode in GREY_MODES for head in known) if grey is None else grey) else 3
     load = LoadImage(shape, _pair(crop), channels)
     image_shape = (channels, *shape)
-    table = factors.table if factors is not None else np.empty((len(found), 0))
+    good, rows = _image_rows(found, good, image_shape, load, bad)
+    bad.say()
+    table = factors.table[np.searchsorted(kept, good)] if factors is not None else np.empty((len(good), 0))
     data = TableDataSet(
-        root.resolve().name,
+        as_utf8(root.resolve().name),
         factors.names if factors is not None else (),
         table,
         image_shape,
-        _image_rows(tuple(found), image_shape, load),
-        source=str(root),
+        rows,
+        source=as_utf8(str(root)),
         details=factors.details if factors is not None else None,
     )
-    if pairs_csv is not None or frames:
-        data.pairs = frame_pairs(names) if pairs_csv is None else read_pairs(Path(str(pairs_csv)), names)
+    data.unreadable = tuple(bad.found)
+    if frames:
+        pairs = frame_pairs([names[i] for i in good])
+    elif pairs is not None:
+        pairs = np.searchsorted(good, pairs[np.isin(pairs, good).all(1)])
+        if not len(pairs):
+            raise ValueError(f"{pairs_csv} has no pair of images that can be read")
+    data.pairs = pairs
     return data
 
 
+@dataclass
+class Unreadable:
+    """The images of a folder that cannot be read: name -> why. One of them is an error if `strict`; else that they are
+    more than a tenth of `count`."""
+
+    root: Path
+    count: int
+    strict: bool = False
+    found: dict[str, str] = field(default_factory=dict)
+
+    def without(self, index: NDArray[np.int64], files: Sequence[Path], results: Sequence[Any]) -> NDArray[np.int64]:
+        """Return the part of `index` whose results are no errors, and keep the others in mind."""
+        for file, result in zip(files, results):
+            if isinstance(result, Exception):
+                self.found[file.relative_to(self.root).as_posix()] = str(result)
+                if self.strict:
+                    raise ValueError(str(result)) from None
+        if len(self.found) > MOST_UNREADABLE * self.count:
+            many = f"{len(self.found):,} of {self.count:,} images cannot be read"
+            first = next(iter(self.found.values()))
+            raise ValueError(f"{str(self.root)!r}: {many}, more than a tenth: {first}; {self._names()}")
+        return index[[not isinstance(result, Exception) for result in results]]
+
+    def say(self) -> None:
+        """Warn of what is left out."""
+        if self.found:
+            many = f"{len(self.found):,} of {self.count:,} images cannot be read and are left out"
+            warnings.warn(f"{str(self.root)!r}: {many}: {self._names()}", stacklevel=4)
+
+    def _names(self) -> str:
+        more = f" and {len(self.found) - _NAMED:,} more" if len(self.found) > _NAMED else ""
+        return ", ".join(list(self.found)[:_NAMED]) + more
+
+
 def image_files(root: Path, *, recursive: bool = False) -> list[Path]:
-    """The image files of a folder, sorted."""
+    """Return the image files of a folder, sorted, with links that lead nowhere: these are images that are missing."""
     found = sorted(
         file
         for file in (root.rglob("*") if recursive else root.iterdir())
-        if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and file.is_file()
+        if file.suffix.lower() in SUFFIXES
+        and not file.name.startswith(".")
+        and (file.is_file() or (file.is_symlink() and not file.exists()))
     )
     if not found:
-        below = not recursive and any(file.suffix.lower() in SUFFIXES for file in root.rglob("*"))
+        below = not recursive and any(file.suffix.lower() in SUFFIXES and file.is_file() for file in root.rglob("*"))
         kinds = f" ({', '.join(sorted(SUFFIXES))})"
         hint = f"; there are some in its subfolders: recursive=True, or '{root}:recursive=true'" if below else kinds
         raise ValueError(f"{str(root)!r} holds no images{hint}")
@@ -129,10 +185,20 @@ class Head(NamedTuple):
     animated: bool
 
 
-def image_heads(files: list[Path]) -> list[Head]:
-    """The heads of image files, which are not decoded."""
+def image_heads(files: list[Path]) -> list[Head | Exception]:
+    """Return the heads of image files, which are not decoded; for those that cannot be read, why."""
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(_head, files, chunksize=256))
+        return list(pool.map(partial(_or_error, _head), files, chunksize=256))
+
+
+def _or_error(read: Callable[[Path], Any], path: Path) -> Any:
+    """Return what `read` makes of an image file, or the error that says why it cannot be read."""
+    if path.is_symlink() and not path.exists():
+        return ValueError(f"{path} is a link that leads nowhere")
+    try:
+        return read(path)
+    except (ValueError, OSError) as error:
+        return error
 
 
 def _pair(size: Size | None) -> tuple[int, int] | None:
@@ -209,24 +275,62 @@ def _file_rows(files: tuple[Path, ...], load: LoadImage, index: NDArray[np.int64
     return np.stack([load(files[i]) for i in index])
 
 
-def _image_rows(files: tuple[Path, ...], image_shape: tuple[int, int, int], load: LoadImage) -> Rows:
-    shape = (len(files), *image_shape)
-    blocks = partial(_decoded, files, load)
-    if math.prod(shape) <= MEMORY_LIMIT:
-        return memory_rows(gather(shape, blocks()))
-    cache = cache_folder()
+def _image_rows(
+    found: Sequence[Path], index: NDArray[np.int64], image_shape: tuple[int, int, int], load: LoadImage, bad: Unreadable
+) -> tuple[NDArray[np.int64], Rows]:
+    """Return which of the files of these numbers can be decoded, and their images."""
+    files, cache = tuple(found[i] for i in index), cache_folder()
     tag = f"{_by(image_shape)}{f'-crop{_by(load.crop)}' if load.crop else ''}"
-    return CachedRows(files, shape, blocks, otherwise=partial(_file_rows, files, load), folder=cache, tag=tag)
+    if len(files) * math.prod(image_shape) <= MEMORY_LIMIT:
+        images, at, kept = np.empty((len(files), *image_shape), np.uint8), 0, []
+        for part, results in zip(_parts(index), _decoded(files, load)):
+            good = bad.without(part, [found[i] for i in part], results)
+            whole = [result for result in results if not isinstance(result, Exception)]
+            if whole:
+                images[at : at + len(whole)] = whole
+            at += len(whole)
+            kept.append(good)
+        return np.concatenate(kept), memory_rows(images[:at])
+    # Which of them can be decoded is found out once, and kept beside the images.
+    checks = CachedRows(files, (len(files), 1), partial(_readable, files, load), folder=cache, tag=f"{tag}-whole")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # that there is no room is said of the images
+        broken = np.flatnonzero(checks(np.arange(len(files)))[:, 0] == 0)
+    why = dict(zip(broken, (_or_error(load, files[i]) for i in broken)))
+    index = bad.without(index, files, [why.get(i) for i in range(len(files))])
+    files = tuple(found[i] for i in index)
+    blocks, slow = partial(_whole, files, load), partial(_file_rows, files, load)
+    shape = (len(files), *image_shape)
+    return index, CachedRows(files, shape, blocks, otherwise=slow, folder=cache, tag=tag)
+
+
+def _parts(index: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    for start in range(0, len(index), _BLOCK):
+        yield index[start : start + _BLOCK]
+
+
+def _readable(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.uint8]]:
+    for results in _decoded(files, load):
+        yield np.array([[not isinstance(result, Exception)] for result in results], np.uint8)
+
+
+def _whole(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.uint8]]:
+    for results in _decoded(files, load):
+        for result in results:
+            if isinstance(result, Exception):  # since it was checked
+                raise result
+        yield np.stack(results)
 
 
 def _by(sizes: tuple[int, ...]) -> str:
     return "x".join(map(str, sizes))
 
 
-def _decoded(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.uint8]]:
+def _decoded(files: tuple[Path, ...], load: LoadImage) -> Iterator[list[Any]]:
+    """Yield images some at a time; in the place of one that cannot be read, why."""
     with ThreadPoolExecutor() as pool:
-        for start in range(0, len(files), 1024):
-            yield np.stack(list(pool.map(load, files[start : start + 1024])))
+        for start in range(0, len(files), _BLOCK):
+            yield list(pool.map(partial(_or_error, load), files[start : start + _BLOCK]))
 
 
 class Stored(NamedTuple):
@@ -283,7 +387,7 @@ def array_set(path: Path, found: Stored, size: Size | None, grey: bool | None) -
         fetch = partial(_converted_rows, found.rows, ConvertRows.of(path, found, image_shape))
     else:
         fetch = CachedRows((path,), (count, *image_shape), blocks, tag=f"images-{_by(image_shape)}")
-    return TableDataSet(path.stem, factor_names, table, image_shape, fetch, source=str(path))
+    return TableDataSet(as_utf8(path.stem), factor_names, table, image_shape, fetch, source=as_utf8(str(path)))
 
 
 def converted(path: Path, found: Stored, image_shape: tuple[int, int, int]) -> Iterator[NDArray[np.uint8]]:

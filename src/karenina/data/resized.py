@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._files import atomic, held
+from karenina._files import atomic, check_regular, held, sweep
 from karenina.data._rows import cache_folder
 from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
 from karenina.data.given import FactorRows
@@ -101,6 +101,7 @@ class Smaller:
         images = np.empty(shape, np.uint8)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            sweep(path.parent)
             with held(path.parent, wait=True):  # of many workers one makes them, and the others wait
                 if (found := _read(path, shape)) is not None:
                     return found
@@ -119,6 +120,7 @@ class Smaller:
 
 def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
     try:
+        check_regular(path)
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError):
         return None

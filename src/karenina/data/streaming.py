@@ -19,11 +19,14 @@ from karenina.data.naming import split_name
 from karenina.data.own import (
     GREY_MODES,
     SIXTEEN_BITS,
+    Head,
     LoadImage,
     Size,
     Stored,
+    Unreadable,
     _decoded,
     _pair,
+    _parts,
     converted,
     image_files,
     image_heads,
@@ -76,7 +79,10 @@ def survey(images: Images) -> Survey:
         if path is None:
             return survey(load(str(images)))
         if path.is_dir():
-            heads = image_heads(image_files(path, recursive=bool(options.get("recursive"))))
+            files = image_files(path, recursive=bool(options.get("recursive")))
+            found_heads = image_heads(files)
+            Unreadable(path, len(files), bool(options.get("strict"))).without(np.arange(len(files)), files, found_heads)
+            heads = [head for head in found_heads if isinstance(head, Head)]
             cut = _pair(options.get("crop"))
             modes = Counter(head.mode for head in heads)
             animated = sum(head.animated for head in heads)
@@ -158,7 +164,7 @@ def stream(
     ----------
     images : a folder, .npz or .h5, a data set or its name, or an array
     shape : (channels, height, width)
-    **options : crop and recursive, of a folder
+    **options : crop, recursive and strict, of a folder
 
     >>> [(len(names), block.shape) for names, block in stream(np.zeros((3, 8, 6), np.uint8), (1, 4, 3))]
     [(3, (3, 1, 4, 3))]
@@ -171,7 +177,7 @@ def stream(
             images = load(str(images))
         elif where.is_dir():
             load_image = LoadImage(shape[1:], _pair(options.get("crop")), shape[0])
-            yield from _files(where, load_image, bool(options.get("recursive")))
+            yield from _files(where, load_image, bool(options.get("recursive")), bool(options.get("strict")))
             return
         else:
             path = where
@@ -187,13 +193,17 @@ def stream(
         yield from _numbered(converted(path, small, shape))
 
 
-def _files(root: Path, load_image: LoadImage, recursive: bool) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:
+def _files(
+    root: Path, load_image: LoadImage, recursive: bool, strict: bool
+) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:
     files = image_files(root, recursive=recursive)
-    names = [file.relative_to(root).as_posix() for file in files]
-    start = 0
-    for block in _decoded(tuple(files), load_image):
-        yield names[start : start + len(block)], block
-        start += len(block)
+    bad = Unreadable(root, len(files), strict)
+    for part, results in zip(_parts(np.arange(len(files))), _decoded(tuple(files), load_image)):
+        good = bad.without(part, [files[i] for i in part], results)
+        if len(good):
+            names = [files[i].relative_to(root).as_posix() for i in good]
+            yield names, np.stack([result for result in results if not isinstance(result, Exception)])
+    bad.say()
 
 
 def _numbered(blocks: Iterator[NDArray[np.uint8]]) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
-from karenina._files import atomic
+from karenina._files import atomic, read_json
 from karenina._notebook import table
 from karenina._words import hint
 from karenina.evaluation.data import Data, data_of
@@ -259,7 +259,7 @@ def _expanded(given: "Run | str | os.PathLike[str]") -> "list[Run | Path]":
 
 def _finished(path: Path) -> bool:
     try:
-        return bool(json.loads((path / "run.json").read_text(encoding="utf-8"))["status"] == "finished")
+        return bool(read_json(path / "run.json")["status"] == "finished")
     except (ValueError, KeyError, TypeError, OSError):
         return True  # to open it says what is wrong
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karenina._files import checksum
+from karenina._files import checksum, open_regular
 from karenina.fitting.choice import Compared
-from karenina.fitting.folder import ANSWER, PAGE, RANKING, Folder, Plan, read_answer
+from karenina.fitting.folder import PAGE, RANKING, Folder, Plan, read_answer
 from karenina.fitting.guidance import Advice
 from karenina.fitting.look import Look
 from karenina.selection.choice import Verdict
@@ -63,11 +63,17 @@ class Fit:
     def ranking(self) -> "pd.DataFrame":
         import pandas as pd
 
-        return pd.read_csv(self.path / RANKING)
+        with open_regular(self.path / RANKING) as file:
+            return pd.read_csv(file)
+
+    @property
+    def lines(self) -> list[str]:
+        """The answer, how sure, and what to know, for people."""
+        lines = [headline(self.answer), f"How sure: {self.verdict.level}. {self.verdict.why}"]
+        return [*lines, *(f"- {one}" for one in self.advice)]
 
     def __str__(self) -> str:
-        lines = [headline(self.answer), f"How sure: {self.verdict}"]
-        return "\n".join([*lines, *(f"- {one}" for one in self.advice)])
+        return "\n".join(self.lines)
 
 
 def headline(answer: dict[str, Any]) -> str:
@@ -170,13 +176,9 @@ def describe_settings(compared: Compared) -> list[str]:
 def read_fit(path: str | os.PathLike[str]) -> Fit:
     """The answer that a fit wrote last."""
     answer = read_answer(path)
-    try:
-        about = answer["verdict"]
-        verdict = Verdict(about["level"], about["why"], math.nan if about["chance"] is None else about["chance"])
-        advice = tuple(Advice(one["kind"], one["says"], one["try_next"]) for one in answer["advice"])
-        _ = answer["run"], answer["models"]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{Path(path) / ANSWER} is damaged ({error})") from None
+    about = answer["verdict"]
+    verdict = Verdict(about["level"], about["why"], math.nan if about["chance"] is None else about["chance"])
+    advice = tuple(Advice(one["kind"], one["says"], one["try_next"]) for one in answer["advice"])
     return Fit(Path(path), verdict, advice, answer)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._active import ACTIVE_KL, CLEARLY
+from karenina._active import CLEAR_KL
 from karenina.evaluation.scoring import explained_variance
 from karenina.evaluation.udr_versions import compute_udr
 from karenina.fitting.halving import Known, Setting
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from karenina.training.config import Config
 
 ROWS = 10_000  # images on which models are compared: those of a report, so that both say the same
-CLEAR_KL = CLEARLY * ACTIVE_KL  # nats above which a latent of a fit is called active
-
 COLUMNS = ["rank", "run", "method", "strength", "seed", "agreement", "udr_setting", "udr", "udr_a2a", "low", "high"]
 COLUMNS += ["active", "explained"]
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from karenina.training.population import PopulationProgress
 
 DEFAULT_TIME = "30m"
+LEAST_TIME = 10.0  # seconds: what looking, a few steps, ranking and the page take
 
 
 def fit(
@@ -56,7 +57,7 @@ def fit(
     out : directory of the fit
         The same call again continues: it trains more models or, with much more time, longer ones.
     time : "30m", "2h", "45s" or seconds
-        It ends within the time; by default 30 minutes.
+        It ends within the time; by default 30 minutes. About 10 seconds are the least: less time is said and exceeded.
     models : int
         In place of a time: how many models in all.
     methods : names, by default beta_vae, and beta_tcvae where there is time for both
@@ -103,6 +104,8 @@ def fit(
     wanted = Wishes(_methods(methods), latents, size, steps, network, integer("seed", seed, 0), search)
     clock = Clock(clocks.monotonic() if started is None else started, seconds)
     folder = Folder.open(out)
+    if seconds < LEAST_TIME and say is not None:
+        say(f"A fit takes about {LEAST_TIME:g} s at least: {seconds:g} s will be exceeded.")
     where = pick_device(device)
     job = Job(images, folder, clock, wanted, models, where, say or (lambda text: None), progress)
     if search == "optuna":

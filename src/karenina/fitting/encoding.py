@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._active import CLEAR_KL
-from karenina._files import atomic, checksum
+from karenina._files import as_utf8, atomic, checksum
 from karenina.data import DataSet
 from karenina.data import names as data_names
 from karenina.data.naming import split_name
@@ -81,7 +81,9 @@ def encode(
 
     Images are read, brought to the model's size and encoded some at a time, so that any number fits in memory. Latents
     that have a name in names.json (see docs/fit.md) have it as the name of their column. A file beside the table
-    (codes.csv.json for codes.csv) says of each column its latent, its KL, and whether it is active.
+    (codes.csv.json for codes.csv) says of each column its latent, its KL, and whether it is active. In a .csv, names
+    that a spreadsheet would take for a formula ("=1+1.png") have an apostrophe before them; bytes of file names that
+    are not UTF-8 are spelled out ("caf\\udce9.png").
 
     Images in colour are refused by a model of grey ones, unless that was trained on images that were made grey, or
     the option grey=true is given with them.
@@ -168,18 +170,27 @@ def _parquet(path: Path, names: list[str]) -> Iterator[Any]:
     with pq.ParquetWriter(path, schema) as file:
 
         def write(labels: list[str], codes: NDArray[np.float32]) -> None:
-            file.write_table(pa.table([labels, *np.ascontiguousarray(codes.T)], schema=schema))
+            file.write_table(
+                pa.table([[as_utf8(label) for label in labels], *np.ascontiguousarray(codes.T)], schema=schema)
+            )
 
         yield write
+
+
+def _no_formula(name: str) -> str:
+    """Return a name that a spreadsheet takes for text: what begins as a formula does has an apostrophe before it."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else name
 
 
 @contextmanager
 def _csv(path: Path, names: list[str]) -> Iterator[Any]:
     with path.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
-        lines.writerow(["image", *names])
+        lines.writerow(["image", *map(_no_formula, names)])
 
         def write(labels: list[str], codes: NDArray[np.float32]) -> None:
-            lines.writerows([label, *(f"{value:.6g}" for value in row)] for label, row in zip(labels, codes))
+            lines.writerows(
+                [_no_formula(as_utf8(label)), *(f"{value:.6g}" for value in row)] for label, row in zip(labels, codes)
+            )
 
         yield write

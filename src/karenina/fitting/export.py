@@ -7,6 +7,7 @@ import copy
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -21,11 +22,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from karenina._active import CLEAR_KL
-from karenina._files import checksum, naming
+from karenina._console import visible
+from karenina._files import checksum, naming, read_json
 from karenina._plugins import need
 from karenina._version import __version__
 from karenina.data import names as data_names
-from karenina.data.naming import split_name
+from karenina.data.naming import join_name, split_name
 from karenina.data.own import FILTER, _pair
 from karenina.fitting.encoding import about_latents, chosen_run, columns
 from karenina.fitting.folder import fit_of, read_answer
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-4  # largest difference to our codes, in standard deviations of the prior, and to our images
 _TRIED = 16
+_FILES = ("factors_csv", "pairs_csv", "painting")  # options of data sets whose values are files
 
 
 class Encoder(nn.Module):
@@ -246,13 +249,16 @@ def _hub(run: "Run", given: Any, folder: Path) -> None:
 
     assert run.path is not None
     shutil.copy2(run.path / "model.safetensors", folder / "model.safetensors")
-    shutil.copy2(run.path / "run.json", folder / "run.json")
+    about = read_json(run.path / "run.json")
+    about["config"]["data"] = _without_paths(run.config.data)
+    (folder / "run.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     where = _where(run, given)
     names = columns(run, where)
     config = {
         "model_type": "karenina",
         "karenina_version": __version__,
         **run.config.to_json(),
+        "data": _without_paths(run.config.data),
         "latent_names": names,
         "sha256": checksum(folder / "model.safetensors"),
     }
@@ -269,20 +275,39 @@ def _hub(run: "Run", given: Any, folder: Path) -> None:
         _compare(again, name, example, _ours(run, name, example), "a folder for the hub")
 
 
+def _without_paths(data: str) -> str:
+    """Return the name of a data set without options that are files of this machine, whose places are nobody's business.
+
+    >>> _without_paths("photos:factors_csv=/home/me/labels.csv,size=64"), _without_paths("blobs")
+    ('photos:size=64', 'blobs')
+    """
+    name, options = split_name(data)
+    return join_name(name, {key: value for key, value in options.items() if key not in _FILES})
+
+
+def _words(text: object) -> str:
+    """Return a text that Markdown shows as it is, on one line.
+
+    >>> _words("a|b <img> [x](y)")
+    'a\\\\|b \\\\<img\\\\> \\\\[x\\\\]\\\\(y\\\\)'
+    """
+    return re.sub(r"([\\`*_{}\[\]()<>#+!|~&$-])", r"\\\1", visible(text))
+
+
 def _card(run: "Run", names: list[str], where: Any) -> str:
     c = run.config
     fit = fit_of(where)
     answer = read_answer(fit) if fit is not None else None
-    strengths = ", ".join(f"{name} {value}" for name, value in c.parameters.items()) or "no parameters"
+    strengths = ", ".join(f"{name} {_words(value)}" for name, value in c.parameters.items()) or "no parameters"
     size = "x".join(map(str, c.image_shape))
     chosen = ""
     if answer is not None:
         verdict = answer["verdict"]
         chosen = (
             f"\n## How it was chosen\nFrom {answer['models']} models, without labels, by how far models of different "
-            f"seeds agree (UDR, Duan et al. 2020). How sure: **{verdict['level']}**. {verdict['why']}\n"
+            f"seeds agree (UDR, Duan et al. 2020). How sure: **{_words(verdict['level'])}**. {_words(verdict['why'])}\n"
         )
-    rows = "\n".join(f"| {i} | {name} |" for i, name in enumerate(names))
+    rows = "\n".join(f"| {i} | {_words(name)} |" for i, name in enumerate(names))
     return f"""---
 library_name: karenina
 tags:
@@ -290,9 +315,9 @@ tags:
 - representation-learning
 - variational-autoencoder
 ---
-# {c.method} on {c.data.split(":")[0]}
+# {_words(c.method)} on {_words(split_name(c.data)[0])}
 A variational autoencoder with {c.latents} latents, trained by Karenina {__version__}:
-method {c.method} ({strengths}), network {c.network}, {c.steps:,} steps, seed {c.seed}.
+method {_words(c.method)} ({strengths}), network {_words(c.network)}, {c.steps:,} steps, seed {c.seed}.
 Images are {size} (channels, height, width), values in [0, 1].
 
 ![Traversals: one row per latent](traversals.png)

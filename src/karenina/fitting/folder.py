@@ -15,15 +15,22 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from karenina._files import atomic, make_folder, sweep
-from karenina.fitting.halving import Setting, Wanted
+from karenina._files import as_utf8, atomic, make_folder, read_json, sweep
+from karenina.fitting.halving import PARAMETERS, Setting, Wanted
 
 FORMAT = 1
 FIT, ANSWER, RANKING = "fit.json", "answer.json", "ranking.csv"
 PAGE, NAMES, MODEL = "index.html", "names.json", "model"
+_MOST_SEEDS = 10_000  # of a setting: more than any budget trains
+
+
+def _method(name: Any) -> str:
+    if not isinstance(name, str) or name not in PARAMETERS:
+        raise ValueError(f"{name!r:.40} is no method of a fit")
+    return name
 
 
 @dataclass
@@ -52,8 +59,33 @@ class Plan:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Plan":
-        rounds = [{Setting(m, float(s)): range(int(a), int(b)) for m, s, a, b in one} for one in value["rounds"]]
-        return cls(**{**value, "rounds": rounds})
+        """Return the plan that `to_json` wrote; a ValueError, KeyError or TypeError where it is another's."""
+        from karenina.training.config import integer, number, positive
+
+        rounds = [
+            {
+                Setting(_method(m), positive("strength", s)): range(integer("seed", a, 0), integer("seed", b, a))
+                for m, s, a, b in one
+            }
+            for one in value["rounds"]
+        ]
+        if any(seeds.stop > _MOST_SEEDS for one in rounds for seeds in one.values()):
+            raise ValueError(f"it has more than {_MOST_SEEDS:,} seeds")
+        found = cls(**{**value, "rounds": rounds})
+        for name in ("images", "network", "search"):
+            if not isinstance(getattr(found, name), str):
+                raise ValueError(f"{name} is no text")
+        if not isinstance(found.options, dict) or not isinstance(found.methods, list) or not found.methods:
+            raise ValueError("options are no table, or methods no list")
+        found.methods = [_method(name) for name in found.methods]
+        integer("latents", found.latents, 2)
+        integer("steps", found.steps, 1)
+        integer("seed", found.seed, 0)
+        if integer("done", found.done, 0) > len(rounds):
+            raise ValueError(f"{found.done} rounds are done, of {len(rounds)}")
+        if number("seconds", found.seconds) < 0:
+            raise ValueError("it took less than no time")
+        return found
 
     @property
     def models(self) -> int:
@@ -75,9 +107,12 @@ class Folder:
         if not os.access(root, os.W_OK):  # said before thousands of images are read
             raise ValueError(f"{root} cannot be written to: permission denied")
         if (root / FIT).exists():
+            from karenina.training.config import number
+
             about = _read(root / FIT)
             try:
-                return cls(root, [Plan.from_json(plan) for plan in about["plans"]], float(about["spent"]))
+                plans = [Plan.from_json(plan) for plan in about["plans"]]
+                return cls(root, plans, number("spent", about["spent"]))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise ValueError(f"{root / FIT} is damaged ({error})") from None
         others = sorted(entry.name for entry in root.iterdir() if not entry.name.startswith("."))
@@ -110,10 +145,7 @@ def _write(path: Path, about: dict[str, Any]) -> None:
 
 def _read(path: Path, *, names: bool = False) -> dict[str, Any]:
     """names: the file may be written by hand, with the names alone."""
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
+    about = read_json(path)
     if names and isinstance(about, dict) and "format" not in about:
         return {"names": about.get("names", about)}
     if not isinstance(about, dict) or not isinstance(about.get("format"), int):
@@ -149,7 +181,42 @@ def read_answer(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError(f"{root} is not a fit: it has no {FIT}")
     if not (root / ANSWER).exists():
         raise ValueError(f"the fit in {root} has no finished models yet; run `karenina fit` again with more time")
-    return _read(root / ANSWER)
+    answer = _read(root / ANSWER)
+    try:
+        _check_answer(answer)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{root / ANSWER} is damaged ({error})") from None
+    return answer
+
+
+# What readers of an answer rely on, and of what kind it is; the second only where a model was chosen.
+_KINDS: dict[str, Any] = {"models": int, "verdict": dict, "advice": list}
+_OF_A_CHOICE: dict[str, Any] = {
+    "run": str,
+    "weights": str,
+    "setting": str,
+    "seed": int,
+    "active": int,
+    "kl": list,
+    "udr_setting": int | float | None,
+    "udr_a2a": int | float | None,
+}
+
+
+def _check_answer(answer: dict[str, Any]) -> None:
+    run = answer["run"]
+    for name, kind in {**_KINDS, **(_OF_A_CHOICE if run is not None else {})}.items():
+        if not isinstance(answer[name], kind):
+            raise ValueError(f"{name} is {answer[name]!r:.40}")
+    if run is not None and (not run or PurePosixPath(run).is_absolute() or ".." in PurePosixPath(run).parts):
+        raise ValueError(f"run is {run!r:.40}, expected a folder of the fit")
+    if not all(isinstance(value, int | float) for value in answer.get("kl", ())):
+        raise ValueError("kl are no numbers")
+    verdict = answer["verdict"]
+    texts = [verdict["level"], verdict["why"]]
+    texts += [one[name] for one in answer["advice"] for name in ("kind", "says", "try_next")]
+    if not all(isinstance(text, str) for text in texts) or not isinstance(verdict["chance"], int | float | None):
+        raise ValueError("the verdict or the advice is no text")
 
 
 def folders_of_models(path: Path) -> list[Path]:
@@ -198,6 +265,8 @@ def read_names(run: str | os.PathLike[str], latents: int, weights: str) -> dict[
     for latent, name in names.items():
         if not latent.isdecimal() or int(latent) >= latents:
             raise ValueError(f"{file} names latent {latent!r}, the model has 0 to {latents - 1}")
+        if name != as_utf8(name):
+            raise ValueError(f"{file} gives latent {latent} a name that cannot be written: {name!r}")
         if name.strip():
             found[int(latent)] = name.strip()
     if len(set(found.values())) < len(found):

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from karenina.fitting.choice import CLEAR_KL, Compared
+from karenina._active import CLEAR_KL
+from karenina.fitting.choice import Compared
 from karenina.fitting.look import Look
 from karenina.selection.choice import FEW_IMAGES, FEW_STEPS, POOR, VERY_FEW_IMAGES, Verdict
 

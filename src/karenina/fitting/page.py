@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._files import atomic
+from karenina._active import CLEAR_KL
+from karenina._files import write_text
 from karenina._version import __version__
 from karenina.fitting.answer import Fit, headline
-from karenina.fitting.choice import CLEAR_KL
 from karenina.fitting.folder import PAGE, read_names
 from karenina.pages.model import picture
 from karenina.selection.choice import CARE, FAIR
@@ -68,8 +68,7 @@ def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
         script=(assets / "fit.js").read_text(encoding="utf-8"),
         version=__version__,
     )
-    with atomic(fit.path / PAGE) as part:
-        part.write_text(page, encoding="utf-8")
+    write_text(fit.path / PAGE, page)
 
 
 def _commands(answer: dict[str, Any], out: str, given: str) -> list[str]:

@@ -6,13 +6,15 @@ folder at the same time, and any of them may be killed.
 """
 
 import math
+import sqlite3
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karenina._files import held
+from karenina._files import check_regular, held
 from karenina._plugins import need
 from karenina.fitting.choice import compare
 from karenina.fitting.halving import Setting
@@ -36,11 +38,9 @@ def _optuna() -> Any:
 def open_study(folder: Path, seed: int) -> Any:
     """The study in a folder; made by the process that comes first."""
     optuna = _optuna()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _intact(folder, Exception):
         warnings.simplefilter("ignore")  # of features that optuna calls experimental
-        storage = optuna.storages.RDBStorage(
-            f"sqlite:///{folder / DATABASE}", engine_kwargs={"connect_args": {"timeout": 60}}
-        )
+        storage = optuna.storages.RDBStorage("sqlite://", engine_kwargs=_engine(folder / DATABASE))
         study = optuna.create_study(
             storage=storage,
             study_name="fit",
@@ -48,10 +48,37 @@ def open_study(folder: Path, seed: int) -> Any:
             load_if_exists=True,
         )
         # Each process that joins draws its own startup trials.
-        joined = study.user_attrs.get("joined", 0)
+        joined = int(study.user_attrs.get("joined", 0))
         study.set_user_attr("joined", joined + 1)
         study.sampler = optuna.samplers.TPESampler(seed=1000 * seed + joined, n_startup_trials=6, multivariate=True)
+        # All of it is read once, so that what is damaged is said before the work.
+        for trial in study.get_trials(deepcopy=False):
+            if not isinstance(trial.user_attrs.get("folder", ""), str) or len(trial.values or (0, 0)) != 2:
+                raise ValueError(f"trial {trial.number} is not one of a fit")
+        front(study)
         return study
+
+
+def _engine(file: Path) -> dict[str, Any]:
+    """Return how to reach a database by the path of its file: in an address "?" and "%" would mean something else."""
+    from sqlalchemy.pool import QueuePool
+
+    if file.exists():
+        check_regular(file)
+    return {"creator": partial(sqlite3.connect, file, timeout=60, check_same_thread=False), "poolclass": QueuePool}
+
+
+@contextmanager
+def _intact(folder: Path, *kinds: type[Exception]) -> Iterator[None]:
+    """Make what a damaged database raises one line: errors of these kinds, or else of databases."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    caught = kinds or (SQLAlchemyError, _optuna().exceptions.OptunaError, sqlite3.Error)
+    try:
+        yield
+    except caught as error:
+        lines = str(error.__cause__ or error).splitlines() or [type(error).__name__]
+        raise ValueError(f"{folder / DATABASE} is damaged, or not of a search: {lines[0]}") from None
 
 
 def suggest(trial: Any, methods: list[str], latents: int) -> tuple[Setting, dict[str, Any]]:
@@ -64,11 +91,16 @@ def suggest(trial: Any, methods: list[str], latents: int) -> tuple[Setting, dict
 
 
 def run_search(job: "Job", track: str | None) -> "Fit":
-    """Trials until the time is over or there are as many models as were asked for."""
+    """Try settings until the time is over or there are as many models as were asked for, and return the answer."""
+    _optuna()
+    with _intact(job.folder.path):
+        return _run(job, track)
+
+
+def _run(job: "Job", track: str | None) -> "Fit":
     from karenina.fitting.job import OutOfTime
     from karenina.training.tracking import open_tracker
 
-    _optuna()
     with _waiting(job.folder.path):  # of several processes one plans
         job.folder = type(job.folder).open(job.folder.path)
         job.prepare()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from karenina._console import plain_console
+from karenina._console import plain_console, visible
 from karenina._files import atomic
 from karenina._notebook import table
 from karenina.metrics.registry import score_name
@@ -148,7 +148,7 @@ class Table(Mapping[str, Any]):
             numeric = heading in ("value", "std", "seconds")
             found.add_column(heading, justify="right" if numeric else "left", no_wrap=heading != "note")
         for line in lines:
-            found.add_row(*map(Text, line))  # a name may look like markup
+            found.add_row(*(Text(visible(cell)) for cell in line))  # a name may look like markup
         return found
 
     def __str__(self) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from karenina._files import atomic, sweep
+from karenina._files import atomic, read_json, sweep
 from karenina.pages.embedded import charts_of
 from karenina.pages.figures import Section, Shown, keep
 from karenina.pages.page import render, save, versions
-from karenina.studies.clustering.files import read_json, read_plan
+from karenina.studies.clustering.files import read_plan
 from karenina.studies.clustering.results import (
     SCORES,
     Correlation,

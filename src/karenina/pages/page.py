@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karenina._files import atomic, sweep
+from karenina._files import sweep, write_text
 from karenina._version import __version__
 from karenina.pages.choice import Choice, choices
 from karenina.pages.contents import Contents, read
@@ -185,8 +185,7 @@ def write(
 
 def save(out: Path, page: str) -> Path:
     path = out / "index.html"
-    with atomic(path) as part:
-        part.write_text(page, encoding="utf-8")
+    write_text(path, page)
     return path
 
 

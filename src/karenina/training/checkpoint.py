@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from karenina._files import atomic
+from karenina._files import atomic, check_regular
 from karenina.training.config import Config, integer, number
 from karenina.training.learners import Learner
 from karenina.training.loop import State
@@ -58,6 +58,7 @@ def read_tensors(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors of a file and what it says of them; with `row`, of a population the network of one member."""
     try:
+        check_regular(path)
         with safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {})["karenina"])
             names = list(file.keys())

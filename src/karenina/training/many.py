@@ -5,8 +5,8 @@ import itertools
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from karenina.data import DataSet
 from karenina.models import fast
 from karenina.models.objectives import Objective
 from karenina.models.supervised import unsupervised
-from karenina.training.checkpoint import POPULATION, BadFile, read_tensors
+from karenina.training.checkpoint import BadFile, read_tensors
 from karenina.training.config import SETTINGS, Config, integer, make_config, number, shown
 from karenina.training.loop import Progress, TrainingDiverged, check_precision
 from karenina.training.methods import Method, find, find_for
@@ -189,6 +189,8 @@ def train_members(
     _check_names(members)
     found: dict[int, Run | TrainingDiverged] = {}
     members = list(members)
+    if folder is not None:
+        sweep(folder)
     with stops_wait(), ExitStack() as locks:
         for i, path in enumerate(paths):
             if path is None:
@@ -224,7 +226,24 @@ def train_members(
             if options.progress is not None:
                 steps = members[i].config.steps
                 options.progress(PopulationProgress(steps, steps, 0, len(found), len(members), math.nan, 0.0))
+        _drop_outdated(folder, members)
     return [found[i] for i in range(len(members))]
+
+
+def _drop_outdated(folder: Path | None, finished: Sequence[Member]) -> None:
+    """Remove checkpoints of populations, of a larger grid say, some of whose members were finished without them."""
+    known = {identity(member.config) for member in finished}
+    for file, configs in _checkpoints(folder):
+        if known & {identity(config) for config in configs}:
+            file.unlink(missing_ok=True)
+            file.with_suffix(".older").unlink(missing_ok=True)
+
+
+def _checkpoints(folder: Path | None) -> Iterator[tuple[Path, list[Config]]]:
+    """Yield the checkpoints of populations in a folder that can be read, and the configs of their members."""
+    for file in [] if folder is None or not folder.is_dir() else sorted(folder.glob("population-*.safetensors")):
+        with suppress(BadFile, KeyError, TypeError, ValueError):
+            yield file, [Config.from_json(one) for one in read_tensors(file)[1]["members"]]
 
 
 def _check_names(members: Sequence[Member]) -> None:
@@ -261,12 +280,7 @@ def _resumed(
     A member that is finished already, because the population was killed while it wrote its runs, comes along.
     """
     resumed = []
-    files = [] if folder is None or not folder.is_dir() else sorted(folder.glob(POPULATION))
-    for file in files:
-        try:
-            configs = [Config.from_json(one) for one in read_tensors(file)[1]["members"]]
-        except (BadFile, KeyError, TypeError, ValueError):
-            continue  # its members are trained anew
+    for _, configs in _checkpoints(folder):  # members of those that cannot be read are trained anew
         wanted = {identity(members[i].config): i for i in [*left, *found]}
         indices = [wanted.get(identity(config), -1) for config in configs]
         if -1 not in indices and set(indices) & set(left):

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 import karenina
-from karenina._files import atomic, checksum, held, save_array
+from karenina._files import atomic, check_regular, checksum, held, read_json, save_array
 from karenina._notebook import facts
 from karenina._words import hint
 from karenina.models import fast
@@ -377,13 +377,13 @@ def read_about(path: Path) -> dict[str, Any]:
     """run.json, with its config checked: format, config, versions, status (running, finished or failed), reason."""
     file = path / "run.json"
     try:
-        about = json.loads(file.read_text(encoding="utf-8"))
+        about = read_json(file)
     except FileNotFoundError:
         raise ValueError(f"{path} is not a run: it has no run.json") from None
     except NotADirectoryError:
         raise ValueError(f"{path} is not a run but a file") from None
-    except (ValueError, RecursionError, IsADirectoryError) as error:
-        raise BadFile(f"{file} is not JSON: {error}") from None
+    except ValueError as error:
+        raise BadFile(str(error)) from None
     check_format(file, about)
     if about.get("status") not in ("running", "finished", "failed"):
         raise BadFile(f"{file} has the status {shown(about.get('status'))}")
@@ -401,6 +401,7 @@ def _read_intact(path: Path, name: str, read: Callable[[Path], Any]) -> Any:
     files = read_about(path).get("files")
     expected = files.get(name) if isinstance(files, dict) else None
     try:
+        check_regular(file)
         if expected is not None and checksum(file) != expected:
             raise ValueError("its checksum is not that in run.json")
         return read(file)

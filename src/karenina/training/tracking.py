@@ -109,8 +109,36 @@ def open_tracker(spec: str | None) -> Iterator[Tracker | None]:
     kind, _, where = spec.partition(":")
     if kind not in TRACKERS or not where:
         raise ValueError(f"track is tensorboard:DIR, mlflow:URI or wandb:PROJECT, got {spec!r}")
-    tracker = TRACKERS[kind](where)
+    with _named(spec):
+        tracker = _Named(spec, TRACKERS[kind](where))
     try:
         yield tracker
     finally:
         tracker.close()
+
+
+class _Named:
+    """A tracker whose errors say that they are its own: a full disk need not be that of the models."""
+
+    def __init__(self, spec: str, tracker: Tracker):
+        self.spec, self.tracker = spec, tracker
+
+    def about(self, run: str, values: Mapping[str, Any]) -> None:
+        with _named(self.spec):
+            self.tracker.about(run, values)
+
+    def write(self, run: str, values: Mapping[str, float], step: int) -> None:
+        with _named(self.spec):
+            self.tracker.write(run, values, step)
+
+    def close(self) -> None:
+        with _named(self.spec):
+            self.tracker.close()
+
+
+@contextmanager
+def _named(spec: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"the tracker {spec} cannot be written to: {error.strerror or error}") from error

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from karenina._files import atomic
+from karenina._files import atomic, read_json
 from karenina.studies.clustering.plan import Plan, plan_of
 
 
@@ -43,7 +43,3 @@ def adopt(folder: Path, plan: Plan) -> None:
 def write_json(path: Path, value: Any) -> None:
     with atomic(path) as part:
         part.write_text(json.dumps(value, indent=1), encoding="utf-8")
-
-
-def read_json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))

@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from karenina._files import sweep
+from karenina._files import read_json, sweep
 from karenina._process import cores, end_workers, exit_code, obey_input, stops_heard
-from karenina.studies.clustering.files import adopt, read_json, read_plan, write_json
+from karenina.studies.clustering.files import adopt, read_plan, write_json
 from karenina.studies.clustering.plan import Plan
 from karenina.studies.execution.folder import claim, read_claim
 from karenina.studies.execution.worker import THREADS

@@ -23,9 +23,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from karenina._files import read_json
 from karenina.models.cobra import TransitionModels
 from karenina.models.monet import Attention, ComponentVAE, MONet, cut_out, to_patches
-from karenina.studies.clustering.files import adopt, read_json, write_json
+from karenina.studies.clustering.files import adopt, write_json
 from karenina.studies.clustering.plan import Plan
 from karenina.studies.clustering.slots import Floats, as_bytes, encode, foreground_ari, joined, same_slots
 from karenina.tasks.clustering import TrueTransition, random_actions, random_sprites, render

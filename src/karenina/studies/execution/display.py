@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from karenina._console import plain_console
+from karenina._console import plain_console, say, visible
 from karenina.studies.execution.folder import Claimed, Folder, read_claim
 from karenina.studies.execution.worker import Outcome
 from karenina.studies.plan.plan import Point
@@ -70,7 +70,7 @@ class Lines:
 
     def _print(self, line: str) -> None:
         if not self.quiet:
-            print(line, flush=True)
+            say(line)
 
     def wait(self, claims: Sequence[Claimed]) -> None:
         """Say for which models of other processes we wait, once for each that has them."""
@@ -142,7 +142,9 @@ class Panel:
             at = f"{claim.at}, {claim.who}" if width >= _WIDE else claim.at
             running.add_row("  " + (point.label if point else claim.hash), at)
         bar = ProgressBar(total=tally.total, completed=tally.done + tally.failed, width=min(60, width))
-        failures = [Text(f"failed: {line}", style="red", overflow="ellipsis", no_wrap=True) for line in self.failures]
+        failures = [
+            Text(visible(f"failed: {line}"), style="red", overflow="ellipsis", no_wrap=True) for line in self.failures
+        ]
         return Group(Text(head), Padding(bar, 0), running, *failures)  # a bar by itself does not end its line
 
 

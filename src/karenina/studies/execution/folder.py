@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from karenina._files import atomic, lock, sweep
+from karenina._files import atomic, lock, read_json, sweep
 from karenina.studies.plan.parsing import parse, read
 from karenina.studies.plan.plan import Plan
 
@@ -88,8 +88,8 @@ class Folder:
     def trained(self, name: str) -> bool:
         """Whether the run is finished, scored or not."""
         try:
-            about = json.loads((self.run(name) / "run.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            about = read_json(self.run(name) / "run.json")
+        except (OSError, ValueError):
             return False
         return isinstance(about, dict) and about.get("status") == "finished"
 
@@ -179,8 +179,8 @@ class Folder:
 
     def _failure(self, name: str) -> dict[str, Any]:
         try:
-            found = json.loads(self.failure(name).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            found = read_json(self.failure(name))
+        except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karenina._files import atomic
+from karenina._files import atomic, read_json
 from karenina.studies.execution.folder import Claim, Folder, claim
 from karenina.studies.plan.plan import Plan, Point
 
@@ -128,8 +128,8 @@ def train_population(study: str, points: Sequence[Point], checkpoint_seconds: fl
 def take_share(folder: Folder, name: str) -> float:
     """The model's share of the seconds in which its population was trained, if it was and they are not taken yet."""
     try:
-        return float(_share(folder, name).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # trained by itself
+        return float(read_json(_share(folder, name)))
+    except (OSError, TypeError, ValueError):  # trained by itself
         return 0.0
     finally:
         _share(folder, name).unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from karenina._console import say
 from karenina._process import cores, end_workers, stops_heard
 from karenina._words import hint
 from karenina.studies.execution.display import Tally, display
@@ -125,7 +126,7 @@ def run(
         from karenina.studies.results.several_models import compare_models
 
         if not quiet and (other := read_claim(folder.path, ".together")) is not None:
-            print(f"waiting for {other.who}, which compares the models with one another", flush=True)
+            say(f"waiting for {other.who}, which compares the models with one another")
         compare_models(folder, plan, workers or cores())
         write_results(folder, plan)
     return status

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from karenina._files import atomic, sweep
+from karenina._files import atomic, sweep, write_text
 from karenina.studies.papers.lists import Item, items, of_paper, printed
 
 if TYPE_CHECKING:
@@ -100,6 +100,5 @@ def _write_table(item: Item, table: "PaperTable", out: Path, notes: tuple[str, .
     table = replace(table, note=" ".join(filter(None, [table.note, said])))
     with atomic(out / f"{item.name}.csv") as part:
         compared(table.frame, printed(item.paper, item.name)).to_csv(part, index=False)
-    with atomic(out / f"{item.name}.md") as part:
-        part.write_text(markdown(item, table), encoding="utf-8")
+    write_text(out / f"{item.name}.md", markdown(item, table))
     return out / f"{item.name}.csv", out / f"{item.name}.md"

@@ -1,6 +1,5 @@
 """Tables and figures of Duan et al. (2020)."""
 
-import json
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from karenina._figures import Figure
+from karenina._files import read_json
 from karenina.studies.analyses.by_setting import polarised
 from karenina.studies.analyses.charts import colour
 from karenina.studies.analyses.correlations import correlation_map, unsupervised
@@ -214,7 +214,7 @@ def clustering_rows(study: Study) -> list[dict[str, float]]:
     file = next((file for file in files if file.exists()), None)
     if file is None:
         return []
-    rows = json.loads(file.read_text(encoding="utf-8"))
+    rows = read_json(file)
     return [{k: np.nan if v is None else v for k, v in row.items()} for row in rows]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from karenina._files import open_regular
 from karenina._words import hint
 from karenina.evaluation.udr_versions import UDR_VERSIONS, full_name
 from karenina.studies.plan.plan import Plan, Scoring, Selection, Value, canonical
@@ -28,6 +29,15 @@ class Source:
 
     name: str
     text: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> "Source":
+        """Return the text of a file, not parsed yet."""
+        try:
+            with open_regular(path) as file:
+                return cls(str(path), file.read().decode("utf-8").replace("\r\n", "\n"))
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} is not a text file") from None
 
     def parse(self) -> dict[str, Any]:
         # Of a key with thousands of parts, tomllib keeps every beginning: gigabytes for some kilobytes.
@@ -66,7 +76,10 @@ def parse(text: str, name: str = "the study", *, check: bool = True, **absent: A
     check: also compare method, parameter, network, data and metric names with those that exist (this loads torch).
     absent: values of keys that the text lacks, also in tables, where these are not the plan's defaults.
     """
-    source = Source(name, text)
+    return _parsed(Source(name, text), check, absent)
+
+
+def _parsed(source: Source, check: bool, absent: Mapping[str, Any]) -> Plan:
     values = source.parse()
     for key, value in absent.items():
         own = values.get(key, {})
@@ -78,11 +91,7 @@ def parse(text: str, name: str = "the study", *, check: bool = True, **absent: A
 
 
 def read(path: Path, *, check: bool = True, **absent: Any) -> Plan:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not a text file") from None
-    return parse(text, str(path), check=check, **absent)
+    return _parsed(Source.read(path), check, absent)
 
 
 def from_values(values: Mapping[str, Any], source: Source, *, check: bool = True) -> Plan:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from karenina._files import atomic, checksum
+from karenina._files import atomic, check_regular, checksum, read_json
 from karenina.evaluation.more import NOISE, REGRESSION
 from karenina.evaluation.ranking import setting_of
 from karenina.studies.execution.folder import Folder, digest
@@ -205,8 +205,8 @@ def _of_several_models(folder: Folder) -> dict[str, list[list[Any]]]:
 
 def read_scores(path: Path) -> dict[str, Any]:
     """A file of scores; a ValueError that says what to do if it is damaged."""
-    with suppress(IsADirectoryError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        about = dict(json.loads(path.read_text(encoding="utf-8")))
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
+        about = dict(read_json(path))
         if (
             all(_is_row(row) for row in about["rows"])
             and isinstance(about["images"], str)
@@ -253,6 +253,7 @@ def _damage(folder: Folder, name: str, plan: Plan) -> Iterator[str]:
 def read_parquet(path: Path) -> pa.Table:
     """One of SCHEMAS from its file; a ValueError that says what to do if it is damaged."""
     with _intact(path, "run the study again to write it anew"):
+        check_regular(path)
         table = pq.ParquetFile(path, page_checksum_verification=True).read()
         if not table.schema.equals(SCHEMAS[path.stem]):
             raise ValueError(f"its columns are {', '.join(table.schema.names)}")
