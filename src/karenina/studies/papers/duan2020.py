@@ -166,7 +166,7 @@ def figure_7(study: Study) -> Figure:
 
 def figure_6(study: Study) -> Figure:
     frame = _classes(study.words_of(METRICS))[0]
-    return correlation_map(unsupervised(frame, ("data", "method"), ("udr",), resamples=0))
+    return correlation_map(unsupervised(frame, ("data", "method"), ("udr",)))
 
 
 def figure_11(study: Study) -> Figure:
