@@ -223,6 +223,5 @@ def appendix_a10(study: Study) -> PaperTable:
     parts = [polarised(part) for part in (study.frame, every) if len(part)]
     found = pd.concat(parts, ignore_index=True).rename(columns={"off": "value"})
     note = "Latents that are not active; the paper's ten latents are active above 0.01 nats (Eq. 3)."
-    from karenina._active import ACTIVE_KL
-
-    return PaperTable(found, ("data", "method", "latents"), note=f"{note} Here the threshold is {ACTIVE_KL:g} nats.")
+    note += f" Here the threshold is {study.kl_threshold:g} nats."
+    return PaperTable(found, ("data", "method", "latents"), note=note)
