@@ -16,6 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from karenina.numerics import resampling
+from karenina.studies.analyses.by_setting import variance_explained
 from karenina.studies.analyses.charts import plain_number
 from karenina.studies.analyses.choosing import beats_random
 from karenina.studies.analyses.udr_and_dynamics import dynamics, udr_versions
@@ -150,16 +151,9 @@ def tc_trend(frame: pd.DataFrame, kind: str) -> float:
 
 
 def explained(frame: pd.DataFrame, by: str) -> float:
-    """Mean over data sets and metrics of R^2 of the score on categories, by sums of squares."""
-    table = wide_table(frame)
-    found = []
-    for _, rows in table.groups("data"):
-        groups = table.runs[by].to_numpy()[rows]
-        for j in table.columns(supervised=True):
-            y = pd.Series(table.values[rows, j])
-            within = ((y - y.groupby(groups).transform("mean")) ** 2).sum()
-            found.append(1 - within / ((y - y.mean()) ** 2).sum())
-    return float(np.mean(found))
+    """Mean over data sets and metrics of the share of the variance that method or setting explains, adjusted."""
+    found = variance_explained(frame)
+    return float(found.loc[found["predictor"] == by, "adjusted"].mean())
 
 
 def agreement(frame: pd.DataFrame, modularity: bool) -> float:
@@ -251,7 +245,7 @@ def _transfer(frame: pd.DataFrame) -> Claim:
 
 
 def _dynamics(study: Study) -> Claim:
-    """Over settings, with the mean of MIG over the same seeds; the interval resamples settings."""
+    """Over settings, with the mean of MIG over the same seeds; the interval is over settings."""
     text = "The dynamics score's ranking of settings correlates with that of supervised metrics."
     source = "Holtz et al. (2022), section 4, Table 1"
     found = dynamics(study.words_of(METRICS), study.extra("dynamics", "traces"))

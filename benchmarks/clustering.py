@@ -97,8 +97,9 @@ def page(results: dict) -> str:
         f"{sum(row['censored'] for row in rows)} of {agents} agents were censored at {plan['cap']:,} steps.",
         "",
         "## Rank correlation with the steps of the agent",
-        "Negative: a better score, fewer steps. 95 % intervals from 10,000 bootstrap samples of the models. Within a",
-        "beta: mean of the correlations among models of one beta, which beta itself cannot explain.",
+        "Negative: a better score, fewer steps. Intervals are 95 %, over the models. Within a beta: mean of the",
+        "correlations among models of one beta, which beta itself cannot explain; its interval is from leaving out one",
+        "seed at a time.",
         "",
         markdown(
             ["score", "rho", "interval", "within a beta", "interval", *(f"beta {b:g}" for b in betas), "paper"],

@@ -29,7 +29,7 @@ CLAIMS = """# Ten claims of the five papers, tried here
 {table}
 
 Claimed, ours and the paper's are of the numbers listed below, in their order. In brackets: 95 % intervals from leaving
-out one seed at a time (of the dynamics score: from resampling its settings). A claim *agrees* if the whole interval is
+out one seed at a time (of the dynamics score: over its settings). A claim *agrees* if the whole interval is
 on the claimed side of the bound, *disagrees* if the whole is on the other, and otherwise these models *cannot tell*; of
 two numbers, both must agree, and one is enough to disagree. The bounds were fixed beforehand (`benchmarks/claims.py`);
 afterwards, and with the bounds kept, claim 9 was given another count, since the interval of the first was not valid,

@@ -27,8 +27,9 @@ knows the labels chooses, and the other five judge.
 DETAILS = """## Among more models, by MIG and DCI
 
 Regret: the oracle's score minus the chosen model's. Among the seeds of a setting the strength cannot help: means over
-settings, and a score that is the same for all seeds of a setting, as the dynamics score, has gain 0 there. 95 %
-intervals from 1,000 resamples of the models, or of the settings.
+settings, and a score that is the same for all seeds of a setting, as the dynamics score, has gain 0 there. In brackets:
+among all models, where a gain depends on single models, the middle 95 % of gains of 1,000 resamples of the models,
+which is no interval; among seeds the 95 % interval, from leaving out one setting at a time.
 """
 WITH_LABELS = " (with labels)"
 

@@ -237,7 +237,7 @@ def vary_variance(studies: list[Path]) -> list[dict[str, Any]]:
             "models with 3 active latents or more": alive,
             "three strengths of six (first, third, last)": words[_few_strengths(words)],
         }.items():
-            found = variance_explained(part, resamples=2)
+            found = variance_explained(part)
             for (data, predictor), rows in found.groupby(["data", "predictor"], sort=False):
                 shares = dict(zip(rows["score"], rounded(rows["adjusted"])))
                 lines.append({"data": data, "variation": name, "predictor": predictor, "shares": shares})

@@ -137,7 +137,7 @@ def test_long_names_leave_room_for_the_panels(tmp_path):
 
     data = [f"/a/rather/long/path/that/goes/on/{'and on/' * 20}{name}.npz" for name in "ab"]
     frame = pd.DataFrame({"data": data, "method": "m", "score": "mig", "predictor": "method"})
-    frame[["explained", "low", "high"]] = 0.5
+    frame[["explained", "adjusted", "low", "high"]] = 0.5
     shown(draw(variance_explained_chart(frame)), tmp_path / "bars.png")
 
 

@@ -195,7 +195,8 @@ def test_part_of_a_stack_is_those_networks(finished):
 
 
 def rows_of(score, steps, betas):
-    return [{"beta": b, "steps": s, "udr_spearman": u} for u, s, b in zip(score, steps, betas)]
+    rows = [{"beta": b, "steps": s, "udr_spearman": u} for u, s, b in zip(score, steps, betas)]
+    return [row | {"seed": sum(other["beta"] == row["beta"] for other in rows[:i])} for i, row in enumerate(rows)]
 
 
 def test_correlations_are_scipys_and_beta_alone_does_not_explain_within():
@@ -203,7 +204,7 @@ def test_correlations_are_scipys_and_beta_alone_does_not_explain_within():
     betas = np.repeat([0.01, 0.1, 1.0], 10)
     effect = np.repeat([0.0, 5.0, 10.0], 10)
     score, steps = effect + rng.normal(size=30), 1000 - 50 * effect + rng.normal(size=30)
-    (found,) = correlations(rows_of(score, steps, betas), ["udr_spearman"], resamples=200)
+    (found,) = correlations(rows_of(score, steps, betas), ["udr_spearman"])
     assert found.rho == pytest.approx(spearmanr(score, steps)[0])
     assert found.per_beta == pytest.approx(
         {b: spearmanr(score[betas == b], steps[betas == b])[0] for b in np.unique(betas)}
@@ -214,8 +215,21 @@ def test_correlations_are_scipys_and_beta_alone_does_not_explain_within():
     assert found.interval[0] <= found.rho <= found.interval[1]
 
 
+def test_intervals_within_a_beta_cover():
+    """Of normal pairs with correlation .5, Spearman tends to 6/pi asin(1/4)."""
+    rng = np.random.default_rng(0)
+    betas, truth = np.repeat([0.01, 0.1, 1.0], 8), 6 / np.pi * np.arcsin(0.25)
+    covered = []
+    for _ in range(30):
+        score = rng.normal(size=24)
+        rows = rows_of(score, 0.5 * score + 0.75**0.5 * rng.normal(size=24), betas)
+        (found,) = correlations(rows, ["udr_spearman"])
+        covered.append(found.within_interval[0] <= truth <= found.within_interval[1])
+    assert sum(covered) >= 26
+
+
 def test_correlations_with_nothing_to_see():
-    (found,) = correlations(rows_of([0.1, 0.2, None, 0.4], [3000.0] * 4, [1.0] * 4), ["udr_spearman"], resamples=20)
+    (found,) = correlations(rows_of([0.1, 0.2, None, 0.4], [3000.0] * 4, [1.0] * 4), ["udr_spearman"])
     assert np.isnan(found.rho)
     assert np.isnan(found.interval).all()
     assert found.verdict == "cannot tell"

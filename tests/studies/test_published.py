@@ -54,6 +54,34 @@ def tables(tmp_path, monkeypatch):
     return frame
 
 
+@pytest.mark.parametrize("damage", ["altered", "cut", "byte", "no checksum", "bad checksums"])
+def test_a_table_that_is_not_the_published_one_is_not_read(tables, tmp_path, damage):
+    file, checksums = tmp_path / "dsprites+side=16.parquet", tmp_path / "checksums.json"
+    raw = file.read_bytes()
+    if damage == "altered":  # a table that reads well, with other numbers
+        known = checksums.read_text()
+        published.publish(tables.assign(value=0.9), Scoring(metrics=("mig",), rows=3000), file)
+        checksums.write_text(known)
+    elif damage == "cut":
+        file.write_bytes(raw[: len(raw) // 2])
+    elif damage == "byte":
+        file.write_bytes(raw[:500] + bytes([raw[500] ^ 1]) + raw[501:])
+    else:
+        checksums.write_text("{}" if damage == "no checksum" else "[")
+    for read in (published.baselines, published.scoring):
+        with pytest.raises(
+            ValueError, match=r"side=16.parquet is damaged or was altered: .*reinstall karenina$"
+        ) as said:
+            read("dsprites")
+        assert "\n" not in str(said.value)
+
+
+def test_the_tables_of_the_package_are_those_of_their_checksums():
+    known = json.loads((published.TABLES / "checksums.json").read_text())
+    assert sorted(known) == sorted(file.name for file in published.TABLES.glob("*.parquet"))
+    assert len(karenina.baselines()) > 1000
+
+
 def test_what_is_published_is_what_is_read(tables):
     for name in ("dsprites", "dsprites:side=16", None):
         pd.testing.assert_frame_equal(published.baselines(name), tables, check_dtype=False)
@@ -117,8 +145,9 @@ def test_planted_effects_are_found():
     assert claims.tc_trend(frame, "sampled") == pytest.approx(-1)
     assert claims.tc_trend(frame, "mean") == pytest.approx(1)
     six = claims.Study(frame).words_of(claims.METRICS)
-    assert claims.explained(six, "method") == pytest.approx(1 / 3)  # method, strength and seed have variance 1 each
-    assert claims.explained(six, "setting") == pytest.approx(2 / 3)
+    # Method, strength and seed have variance 1 each; of 60 models, seeds have 54 degrees of freedom.
+    assert claims.explained(six, "method") == pytest.approx((60 - 60 / 54) / 180)
+    assert claims.explained(six, "setting") == pytest.approx((120 - 5 * 60 / 54) / 180)
     assert claims.agreement(six, modularity=False) == pytest.approx(1)
     assert claims.different_choices(six) == 0
 

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -224,6 +225,20 @@ def test_shards_are_parts_and_the_last_one_writes_the_results(finished, smoke, t
     assert (out / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
     with pytest.raises(ValueError, match="i from 1 to n; got 4/3"):
         run(smoke, out, shard=(4, 3))
+
+
+def test_a_missing_data_set_is_said_before_the_first_model_is_trained(smoke, tmp_path):
+    file = tmp_path / "mine.npz"
+    images = np.random.default_rng(0).integers(256, size=(50, 1, 8, 8), dtype=np.uint8)
+    np.savez(file, images=images)
+    plan = replace(smoke, data=("blobs", str(file)))
+    file.unlink()
+    said = r"^nothing was trained, as 8 of 16 models lack their data: \S*mine.npz \(no data set and no file .*\)$"
+    with pytest.raises(ValueError, match=said):
+        run(plan, tmp_path / "study", workers=1, quiet=True)
+    status = Folder(tmp_path / "study").status()
+    assert status.done == status.failed == ()
+    assert not any((tmp_path / "study" / "runs").glob("*/model*"))
 
 
 def test_a_data_file_that_disappears_fails_its_models_and_no_others(smoke, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 import karenina
 from karenina._active import ACTIVE_KL
 from karenina.cli.report import compare as compare_command
+from karenina.evaluation.data import data_of
 from karenina.evaluation.ranking import rank
 from karenina.pages.contents import read_runs, read_study
 from karenina.studies.execution.folder import Folder
@@ -99,6 +100,33 @@ def test_one_threshold_everywhere():
     used += [Selection().kl_threshold, parse(PLAN).selection.kl_threshold]
     assert set(used) == {ACTIVE_KL}
     assert inspect.signature(udr).parameters["kl_threshold"].default is None  # this one, or the release's
+
+
+@pytest.mark.parametrize("threshold", [0.0001, 0.01, ACTIVE_KL, 0.5, 1e9])
+def test_the_threshold_of_a_study_reaches_whatever_counts_active_latents(finished, tmp_path, threshold):
+    from karenina.evaluation.scoring import evaluate
+    from karenina.studies.papers.duan2020 import appendix_a10
+    from karenina.studies.papers.study import Study
+
+    path = tmp_path / "study"
+    shutil.copytree(finished, path)
+    plan = (path / "study.toml").read_text()
+    (path / "study.toml").write_text(plan.replace("kl_threshold = 0.0001", f"kl_threshold = {threshold}"))
+    kl = {run.name: np.load(run / "kl.npy") for run in (path / "runs").iterdir()}
+    frame = karenina.results(path)
+    counted = frame[frame["metric"] == "informative_latents"].set_index("run")["value"]
+    assert counted.to_dict() == {run: (values > threshold).sum() for run, values in kl.items()}
+    assert list(frame["metric"]) == list(karenina.results(finished)["metric"])
+    study = Study.open(path)
+    off = appendix_a10(study)
+    assert f"Here the threshold is {threshold:g} nats." in off.note
+    expected = np.mean([(values <= threshold).sum() for values in kl.values()])
+    assert off.frame.set_index("method").loc["all but dip_vae_i", "value"] == pytest.approx(expected)
+    run = karenina.open(next((path / "runs").iterdir()))
+    shown = run.traverse(data_of(run).sample(50, 0)[0], kl_threshold=threshold)
+    assert (shown.informative == (shown.kl > threshold)).all()
+    found = evaluate(run, metrics=(), rows=50, kl_threshold=threshold)
+    assert found.label_free["informative_latents"] == (found.kl > threshold).sum()
 
 
 def test_one_seed_per_setting_has_partners_in_all_to_all(finished, smoke):

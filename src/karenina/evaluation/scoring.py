@@ -70,6 +70,7 @@ def evaluate(
     tasks: bool = False,
     also: Sequence[str] = (),
     interventions: str = "model",
+    kl_threshold: float = ACTIVE_KL,
 ) -> Evaluation:
     """Score a run: encode `rows` images once, then every metric and label-free score.
 
@@ -90,6 +91,8 @@ def evaluate(
         Where the intervention metrics and fairness draw from: the generative model, for which up to twice `rows` other
         images are encoded, once for all of them; or the encoded rows, which costs nothing and finds few rows that agree
         on all factors but one.
+    kl_threshold : float
+        A latent is active, and counts among informative_latents, if its KL exceeds this (nats).
 
     Returns
     -------
@@ -116,7 +119,7 @@ def evaluate(
     images, factors = inputs(data, rows, seed)
     mean, logvar = run.encode(images)
     kl = run.kl_of(mean, logvar)
-    label_free = _label_free(run, images, mean, logvar, kl, seed)
+    label_free = _label_free(run, images, mean, logvar, kl, seed, kl_threshold)
     table, encoding = None, 0.0
     if data.labelled and metrics != ():
         continuous = [size is None for size in data.factor_sizes]
@@ -174,11 +177,12 @@ def _label_free(
     logvar: NDArray[np.float32],
     kl: NDArray[np.float64],
     seed: int,
+    kl_threshold: float,
 ) -> dict[str, float]:
     noise = np.random.default_rng([seed, 1]).standard_normal(mean.shape)
     sampled = mean + np.exp(0.5 * logvar) * noise
     scores = run.evaluate(images, seed, posterior=(mean, logvar))
-    scores["informative_latents"] = float((kl > ACTIVE_KL).sum())
+    scores["informative_latents"] = float((kl > kl_threshold).sum())
     for name, codes in (("mean", mean), ("sampled", sampled)):
         scores[f"total_correlation_{name}"] = float(gaussian_total_correlation(codes))
         scores[f"wasserstein_correlation_{name}"] = float(gaussian_wasserstein_correlation(codes))

@@ -1,6 +1,6 @@
-"""Rank correlations of many columns at once, and intervals.
+"""Rank correlations of many columns at once, and 95 % intervals: of correlations, medians, and what seeds repeat.
 
-Intervals are percentiles of resamples, but for `jackknife`, and `medians`, of order statistics.
+How often each covers is simulated in benchmarks/coverage.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t
+from scipy.stats import norm, rankdata, t
 
 from karenina.numerics.arrays import Floats, Ints
 
@@ -16,29 +16,26 @@ Correlate = Callable[[Floats], tuple[Floats, Floats, Floats]]
 
 RESAMPLES = 200
 LEVELS = (0.025, 0.975)
+INTERVAL, RANGE = "95 %", "range"  # what bounds are, in the tables that have them
+LEAST_FOR_CORRELATION = 8  # rows; with fewer, all of them are often ranked alike whatever the correlation
 
 
-def interval(values: Floats) -> tuple[Floats, Floats]:
-    """Bounds over the first axis."""
-    low, high = np.quantile(values, LEVELS, axis=0)
-    return low, high
+def spearman(x: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return Spearman correlations (K, K) of the columns of x (n, K), and the bounds of their 95 % intervals.
 
-
-def spearman(x: Floats, resamples: int = RESAMPLES, seed: int = 0) -> tuple[Floats, Floats, Floats]:
-    """Spearman correlations (K, K) of the columns of x (n, K), and their bounds; NaN bounds with 0 resamples.
-
-    A row without a value in a column does not count for the pairs of that column.
+    A row without a value in a column does not count for the pairs of that column. The interval is Student's, of
+    Fisher's z; the standard error is that of the rows' influence, which holds for any distribution (the formulas for
+    normal pairs do not). Bounds are NaN with fewer than 8 rows, and those of columns in the same order are that one.
     """
-    return _by_pattern(x, lambda block: _spearman(block, resamples, seed))
+    return _by_pattern(x, _spearman)
 
 
-def kendall(x: Floats, resamples: int = RESAMPLES, seed: int = 0) -> tuple[Floats, Floats, Floats]:
-    """Kendall's tau-b (K, K) of the columns of x (n, K), and their bounds.
+def kendall(x: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return Kendall's tau-b (K, K) of the columns of x (n, K), and the bounds of their 95 % intervals.
 
-    tau-b is a sum over pairs of rows, divided by how many of them are not tied. Resampling all pairs would cost n^2
-    each time; resampled are the rows' own shares of both, the same to first order (Hoeffding's projection).
+    As `spearman`, with the arcsine in the place of Fisher's z, which would be too wide, and the normal distribution.
     """
-    return _by_pattern(x, lambda block: _kendall(block, resamples, seed))
+    return _by_pattern(x, _kendall)
 
 
 def _by_pattern(x: Floats, correlate: Correlate) -> tuple[Floats, Floats, Floats]:
@@ -65,52 +62,33 @@ def same_rows(x: Floats) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]
         yield np.flatnonzero(group == i), patterns[:, i]
 
 
-def _spearman(x: Floats, resamples: int, seed: int) -> tuple[Floats, Floats, Floats]:
+def _spearman(x: Floats) -> tuple[Floats, Floats, Floats]:
     n, k = x.shape
-    order = np.argsort(x, axis=0, kind="stable")
-    ordered = np.take_along_axis(x, order, axis=0)
+    ranks = (rankdata(x, axis=0) - (n + 1) / 2) / n
+    products = ranks.T @ ranks / n
+    estimate = _normalise(products)
+    above = np.empty((n, k, k))  # mean of column b's ranks over the rows above row i in column a, half of those equal
+    for a in range(k):
+        order = np.argsort(x[:, a], kind="stable")
+        column = x[order, a]
+        sums = np.vstack([np.zeros(k), np.cumsum(ranks[order], axis=0)])
+        equal = np.searchsorted(column, column), np.searchsorted(column, column, "right")
+        above[order, a] = (sums[-1] - 0.5 * (sums[equal[0]] + sums[equal[1]])) / n
 
-    def correlate(weights: NDArray[Any]) -> Floats:
-        """Correlations (B, K, K) when row i is there weights[i, b] times. Ranks of a resample come from its counts."""
-        ranks = np.empty((k, *weights.shape), weights.dtype)
-        for j, column in enumerate(ordered.T):
-            counts = weights[order[:, j]]
-            below = np.cumsum(counts, axis=0)
-            below -= 0.5 * counts  # rows before it and half of itself; less n / 2, so that the mean is exactly 0
-            if (column[1:] == column[:-1]).any():
-                below = _level(column, counts)
-            below -= n / 2
-            ranks[j, order[:, j]] = below
-        ranks *= np.sqrt(weights)
-        by_resample = np.ascontiguousarray(ranks.transpose(2, 0, 1))
-        return _normalise(by_resample @ by_resample.transpose(0, 2, 1))
+    def influence(a: int) -> Floats:
+        """Of each row on the products of column a with every column: its own part, and what it does to the ranks."""
+        moved: Floats = ranks[:, a, None] * ranks + above[:, a] + above[:, :, a]
+        return moved - moved.mean(axis=0)
 
-    estimate = correlate(np.ones((n, 1)))[0]
-    rng = np.random.default_rng(seed)
-    parts = [np.empty((0, k, k)), *(correlate(_counts(rng, n, size)) for size in _chunks(resamples))]
-    return estimate, *_bounds(np.concatenate(parts), estimate)
-
-
-def _level(column: Floats, counts: NDArray[Any]) -> NDArray[Any]:
-    """Mid-ranks of rows in ascending order when some are equal: equal rows share the middle of their places."""
-    first, last = np.searchsorted(column, column), np.searchsorted(column, column, "right")
-    sums = np.zeros((len(counts) + 1, counts.shape[1]), counts.dtype)
-    np.cumsum(counts, axis=0, out=sums[1:])
-    middle: NDArray[Any] = 0.5 * (sums[first] + sums[last])
-    return middle
+    own = np.stack([influence(a)[:, a] for a in range(k)], axis=1)
+    error = _error(products, own, influence) / np.sqrt(n * (n - 1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        half = t.ppf(LEVELS[1], n - 1) * error / (1 - estimate**2)
+        low, high = (np.tanh(np.arctanh(estimate) + side * half) for side in (-1, 1))
+    return estimate, *_bounds(estimate, low, high, n)
 
 
-def _chunks(resamples: int, size: int = 64) -> list[int]:
-    return [min(size, resamples - i) for i in range(0, resamples, size)]
-
-
-def _counts(rng: np.random.Generator, n: int, resamples: int) -> NDArray[np.float32]:
-    """How often each of n rows is in each resample: (n, resamples)."""
-    drawn = rng.integers(n, size=(n, resamples)) * resamples + np.arange(resamples)
-    return np.bincount(drawn.ravel(), minlength=n * resamples).reshape(n, resamples).astype(np.float32)
-
-
-def _kendall(x: Floats, resamples: int, seed: int) -> tuple[Floats, Floats, Floats]:
+def _kendall(x: Floats) -> tuple[Floats, Floats, Floats]:
     n, k = x.shape
     shares = np.empty((n, k, k))  # of row i in the concordance of columns a and b
     values = x.T.astype(np.float64)
@@ -118,51 +96,59 @@ def _kendall(x: Floats, resamples: int, seed: int) -> tuple[Floats, Floats, Floa
         signs = np.sign(values - values[:, i : i + 1]).astype(np.float32)
         shares[i] = signs @ signs.T
     total = shares.sum(axis=0)
-    estimate = _normalise(total[None])[0]
-    size = np.sqrt(np.diagonal(total))
-    rng = np.random.default_rng(seed)
-    weights = rng.multinomial(n, np.full(n, 1 / n), size=resamples) / n
-    means = (weights @ shares.reshape(n, -1)).reshape(resamples, k, k)
-    shift = means - total / n
+    estimate = _normalise(total)
+    shares -= total / n
+    own = np.diagonal(shares, axis1=1, axis2=2)
+    error = 2 * n * _error(total, own, lambda a: shares[:, a]) * np.sqrt((n - 1) / n) / max(n - 2, 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        untied = np.diagonal(shift, axis1=1, axis2=2) / np.diagonal(total)
-        untied = np.where(np.diagonal(total) < n * (n - 1), untied, 0.0)  # without ties a constant, but for rounding
-        moved = estimate + 2 * shift * n / np.outer(size, size)
-        moved -= estimate * n * (untied[:, :, None] + untied[:, None, :])
-    return estimate, *_bounds(np.clip(moved, -1, 1), estimate)
+        half = norm.ppf(LEVELS[1]) * error / np.sqrt(1 - estimate**2)
+        low, high = (np.sin(np.clip(np.arcsin(estimate) + side * half, -np.pi / 2, np.pi / 2)) for side in (-1, 1))
+    return estimate, *_bounds(estimate, low, high, n)
 
 
 def _normalise(products: Floats) -> Floats:
-    scale = np.sqrt(np.diagonal(products, axis1=1, axis2=2))
+    scale = np.sqrt(np.diagonal(products))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.clip(products / (scale[:, :, None] * scale[:, None, :]), -1, 1)
+        return np.clip(products / np.outer(scale, scale), -1, 1)
 
 
-def _bounds(resampled: Floats, estimate: Floats) -> tuple[Floats, Floats]:
-    """A resample in which a column is constant has no correlation, and does not count."""
-    if not len(resampled):
-        return np.full_like(estimate, np.nan), np.full_like(estimate, np.nan)
-    flat = resampled.reshape(len(resampled), -1).astype(float)
-    low, high = np.full((2, flat.shape[1]), np.nan)
-    whole = ~np.isnan(flat).any(axis=0)
-    low[whole], high[whole] = np.quantile(flat[:, whole], LEVELS, axis=0)
-    for j in np.flatnonzero(~whole & ~np.isnan(estimate.ravel())):
-        low[j], high[j] = np.nanquantile(flat[:, j], LEVELS)
-    return low.reshape(estimate.shape), high.reshape(estimate.shape)
+def _error(products: Floats, own: Floats, influence: Callable[[int], Floats]) -> Floats:
+    """Return the length (K, K) of the rows' influence on products / sqrt(their diagonal, of both columns).
 
-
-def median_bounds(groups: list[Floats], seed: int = 0, resamples: int = RESAMPLES) -> Floats:
-    """Bounds (G, 2) of the median of each sorted group: resampling a sorted group is drawing which places end up in the
-    middle, and that depends on its size alone."""
-    out = np.full((len(groups), 2), np.nan)
-    for size in sorted({len(group) for group in groups} - {0, 1}):
-        which = [i for i, group in enumerate(groups) if len(group) == size]
-        drawn = np.sort(np.random.default_rng(seed).integers(size, size=(resamples, size)), axis=1)
-        middle = drawn[:, [(size - 1) // 2, size // 2]]
-        values = np.stack([groups[i] for i in which])
-        medians = 0.5 * (values[:, middle[:, 0]] + values[:, middle[:, 1]])
-        out[which] = np.quantile(medians, LEVELS, axis=1).T
+    own (n, K): influence on the diagonal, which is none where no two rows are equal. influence(a): (n, K) on row a.
+    """
+    estimate, size = _normalise(products), np.diagonal(products)
+    out = np.empty_like(products)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for a in range(len(products)):
+            scale = own / size + (own[:, a] / size[a])[:, None]
+            moved = influence(a) / np.sqrt(size * size[a]) - 0.5 * estimate[a] * scale
+            out[a] = np.sqrt((moved**2).sum(axis=0))
     return out
+
+
+def _bounds(estimate: Floats, low: Floats, high: Floats, n: int) -> tuple[Floats, Floats]:
+    if n < LEAST_FOR_CORRELATION:
+        return np.full_like(estimate, np.nan), np.full_like(estimate, np.nan)
+    alike = np.abs(estimate) > 1 - 1e-12
+    return np.where(alike, estimate, low), np.where(alike, estimate, high)
+
+
+def median_bounds(groups: list[Floats]) -> tuple[Floats, list[str]]:
+    """Return bounds (G, 2) of the median of each group, and what they are: the 95 % interval of order statistics (see
+    `medians`), or the range of fewer than six values, which is none. A single value has no bounds.
+
+    >>> bounds, kinds = median_bounds([np.arange(9.0), np.array([3.0, 1.0]), np.array([2.0])])
+    >>> bounds.tolist(), kinds
+    ([[1.0, 7.0], [1.0, 3.0], [nan, nan]], ['95 %', 'range', ''])
+    """
+    lengths = [len(group) for group in groups]
+    _, bounds = medians(np.cumsum([0, *lengths]), np.concatenate([*groups, np.empty(0)]))
+    kinds = [(INTERVAL if n >= least_for_interval() else RANGE) if n > 1 else "" for n in lengths]
+    for i, kind in enumerate(kinds):
+        if kind == RANGE:
+            bounds[i] = groups[i].min(), groups[i].max()
+    return bounds, kinds
 
 
 def quartiles(groups: list[Floats]) -> Floats:
@@ -174,18 +160,10 @@ def quartiles(groups: list[Floats]) -> Floats:
     return out
 
 
-def mean_bounds(values: Floats, seed: int = 0, resamples: int = RESAMPLES) -> tuple[float, float]:
-    """Bounds of the mean; NaN for fewer than two values."""
-    if len(values) < 2:
-        return np.nan, np.nan
-    drawn = np.random.default_rng(seed).integers(len(values), size=(resamples, len(values)))
-    low, high = np.quantile(values[drawn].mean(axis=1), LEVELS)
-    return float(low), float(high)
-
-
-def jackknife(left_out: Floats) -> float:
-    """Half of the 95 % interval of a statistic, from its values (n,) without each of n seeds: Student's t with n - 1
-    degrees of freedom. NaN where one of them is.
+def jackknife(left_out: Floats) -> Any:
+    """Return half of the 95 % interval of a statistic, from its values (n, ...) without each of n seeds: Student's t
+    with n - 1 degrees of freedom. NaN where one of them is, with fewer than three, and where all are equal, which
+    tells nothing of their spread.
 
     >>> x = np.array([1.0, 2.0, 4.0, 7.0])
     >>> half = jackknife(np.array([np.delete(x, i).mean() for i in range(4)]))  # of the mean, the usual interval
@@ -193,8 +171,26 @@ def jackknife(left_out: Floats) -> float:
     True
     """
     n = len(left_out)
-    error = np.sqrt((n - 1) / n * np.square(left_out - np.mean(left_out)).sum())
-    return float(t.ppf(LEVELS[1], n - 1) * error)
+    if n < 3:
+        return np.full(np.shape(left_out)[1:], np.nan)[()]
+    error = np.sqrt((n - 1) / n * np.square(left_out - np.mean(left_out, axis=0)).sum(axis=0))
+    return np.where(error > 1e-12, t.ppf(LEVELS[1], n - 1) * error, np.nan)[()]
+
+
+def share_bounds(whole: Floats, left_out: Floats) -> tuple[Floats, Floats]:
+    """Return the bounds of the 95 % interval of shares, of which none is above 1, from their values of all units and
+    those (n, ...) without each: the `jackknife` of log(1 - share), which is less skewed than the share."""
+    rest, rests = (np.log(np.maximum(1 - np.asarray(one), 1e-12)) for one in (whole, left_out))
+    half = jackknife(rests)
+    return 1 - np.exp(rest + half), 1 - np.exp(rest - half)
+
+
+def without_each(unit: NDArray[Any], statistic: Callable[[NDArray[np.bool_]], float]) -> float:
+    """Return the `jackknife` of a statistic of rows (a mask), from leaving out each unit, e.g. seed, of the rows."""
+    names = np.unique(unit)
+    if len(names) < 3:
+        return float("nan")
+    return float(jackknife(np.array([statistic(unit != name) for name in names])))
 
 
 def medians(start: Ints, values: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:

@@ -171,7 +171,7 @@ def how(plan: dict[str, Any]) -> str:
         "search over 64 clicks inside masks; a tenth of actions random. These networks and lengths are our choice, for "
         f"the papers do not print them. Scores are from {plan['singles']:,} images of single sprites: UDR_S among "
         "models of one beta; the dynamics score of a model is minus its mean MMD^2 to the other seeds of its beta. "
-        "Negative correlations: a better score, fewer steps. Intervals are 95 % percentiles of 10,000 bootstrap "
-        "samples of the models; within a beta: the mean of the correlations among models of one beta, which beta "
-        f"cannot explain. Sprites have scale {plan['scale']:g}."
+        "Negative correlations: a better score, fewer steps. Intervals are 95 %, over the models; within a "
+        "beta: the mean of the correlations among models of one beta, which beta cannot explain, with the interval "
+        f"from leaving out one seed at a time. Sprites have scale {plan['scale']:g}."
     )

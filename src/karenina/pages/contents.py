@@ -218,8 +218,6 @@ def read_study(path: Path) -> Contents:
     pairs = read_parquet(file).to_pandas() if file.exists() else None
     if not frame["metric"].isin(plan.selection.udr).any() and len(status.done) <= MOST_COMPARED:
         frame, pairs = _compared(frame, codes, plan.selection)
-    if plan.selection.kl_threshold != ACTIVE_KL:
-        frame = _counted(frame, codes, plan.selection.kl_threshold)
     where = shlex.quote(str(path))
     return Contents(
         plan.name,
@@ -235,13 +233,6 @@ def read_study(path: Path) -> Contents:
         plan.selection.kl_threshold,
         plan.selection.udr or ("udr_lasso",),
     )
-
-
-def _counted(frame: pd.DataFrame, codes: ReadCodes, threshold: float) -> pd.DataFrame:
-    """The table with active latents counted by the threshold of the study, so that a page has one count."""
-    rows = frame.index[frame["metric"] == "informative_latents"]
-    counts = [float((codes(run)[1] > threshold).sum()) for run in frame.loc[rows, "run"]]
-    return frame.assign(value=frame["value"].where(~frame.index.isin(rows), pd.Series(counts, rows)))
 
 
 def read_runs(

@@ -124,7 +124,7 @@ def show(
     name = str(contents.about["run"].iloc[0])
     shown = details(contents, [name])
     # The count of active latents, and their names, are those of the page, which saw more images.
-    traversal = traverse(opened, images, span=span, kl=contents.codes(name)[1])
+    traversal = traverse(opened, images, span=span, kl=contents.codes(name)[1], kl_threshold=contents.kl_threshold)
     traversal = replace(traversal, names=tuple(_named(shown[name]["names"][latent]) for latent in traversal.order))
     for file in ("traversal.png", "traversal.gif"):
         traversal.save(folder / file)

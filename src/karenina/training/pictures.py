@@ -77,6 +77,7 @@ def traverse(
     span: str = "prior",
     deviations: float = 2.0,
     kl: ArrayLike | None = None,
+    kl_threshold: float = ACTIVE_KL,
 ) -> Traversal:
     """Move each latent of image number `around` while the others stay.
 
@@ -90,6 +91,7 @@ def traverse(
         "prior" moves over so many `deviations` of the prior, [-2, 2] (InfoGAN: [-1, 1], where all of its codes lie;
         QLAE: as far as its learned values), "posterior" from the 1st to the 99th percentile of the latent's mean codes.
     kl : (L,), the KL of each latent, if it is known from more images than these
+    kl_threshold : float, a latent is active if its KL exceeds this (nats)
     """
     if span not in ("prior", "posterior"):
         raise ValueError(f"span must be prior or posterior, got {span!r}")
@@ -110,7 +112,7 @@ def traverse(
         codes[row, :, latent] = values[row]
     pictures = run.decode(codes.reshape(-1, len(kl)))
     shape = (len(kl), steps, *pictures.shape[1:])
-    return Traversal(pictures.reshape(shape), values, order, kl[order], kl[order] > ACTIVE_KL)
+    return Traversal(pictures.reshape(shape), values, order, kl[order], kl[order] > kl_threshold)
 
 
 def save_reconstructions(run: "Run", images: ArrayLike, path: str | os.PathLike[str]) -> None:

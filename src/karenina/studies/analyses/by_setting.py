@@ -8,7 +8,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina.numerics.arrays import Floats
-from karenina.numerics.resampling import RESAMPLES, interval, mean_bounds, median_bounds, quartiles, same_rows
+from karenina.numerics.resampling import (
+    INTERVAL,
+    RANGE,
+    median_bounds,
+    quartiles,
+    same_rows,
+    share_bounds,
+    without_each,
+)
 from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of
 from karenina.studies.analyses.shared import (
     MOST_PARTS,
@@ -25,11 +33,12 @@ from karenina.studies.results.table import need, wide_table
 
 
 def by_method(frame: pd.DataFrame, by: Sequence[str] = ("method",)) -> pd.DataFrame:
-    """Quartiles of each score in each group, with an interval of the median.
+    """Quartiles of each score in each group, with bounds of the median: its 95 % interval, or the range of fewer than
+    six models; the column `bounds` says which.
 
     by method: Locatello et al. (2019), figures 3 and 13. By method and strength: figures 4, 14 and 15, and the boxes of
     Duan et al. (2020), figures 2 and 7.
-    -> data, *by, score, runs, least, q25, median, q75, most, low, high
+    -> data, *by, score, runs, least, q25, median, q75, most, low, high, bounds
     """
     table = wide_table(frame)
     keys, groups = [], []
@@ -42,7 +51,7 @@ def by_method(frame: pd.DataFrame, by: Sequence[str] = ("method",)) -> pd.DataFr
                 groups.append(values)
     lines = pd.DataFrame(keys, columns=["data", *by, "score", "runs"])
     lines[["least", "q25", "median", "q75", "most"]] = quartiles(groups)
-    lines[["low", "high"]] = median_bounds(groups)
+    lines[["low", "high"]], lines["bounds"] = median_bounds(groups)
     return lines
 
 
@@ -79,10 +88,11 @@ def by_method_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
 
 
 def by_strength(frame: pd.DataFrame) -> pd.DataFrame:
-    """Quartiles of each score by method and strength, with an interval of the median.
+    """Quartiles of each score by method and strength, with bounds of the median as in `by_method`.
 
     Locatello et al. (2019), figures 4, 14 and 15; Duan et al. (2020), figures 2 and 7.
-    -> data, method, strength, score, runs, least, q25, median, q75, most, low, high, parameter (the strength's name)
+    -> data, method, strength, score, runs, least, q25, median, q75, most, low, high, bounds, parameter (the strength's
+    name)
     """
     return with_parameter(by_method(frame, ("method", "strength")), frame)
 
@@ -114,8 +124,17 @@ def by_strength_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) 
 
     legend: list[tuple[str, int | None, int | None]] = [(sweep_of(frame, m), i, 0) for i, m in enumerate(methods)]
     legend += [(short(data), None, d) for d, data in enumerate(datas)] if len(datas) > 1 else []
-    note = "Bands: 95 % interval of the median, where there are models enough." if len(datas) == 1 else ""
+    note = _bands(frame) if len(datas) == 1 else ""
     return Chart("lines", panels(frame, scores, panel), note=note, legend=tuple(legend) if len(legend) > 1 else ())
+
+
+def _bands(frame: pd.DataFrame) -> str:
+    """What the bands of medians are."""
+    words = {INTERVAL: "95 % interval of the median", RANGE: "range of the models, which are fewer than six"}
+    there = set(frame.get("bounds", ()))
+    return (
+        f"Bands: {', or '.join(text for kind, text in words.items() if kind in there)}." if there & set(words) else ""
+    )
 
 
 def by_strength_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
@@ -135,62 +154,65 @@ def by_strength_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
     return join(lines, here.groupby(["data", "method"]).ngroups)
 
 
-def variance_explained(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
+def variance_explained(frame: pd.DataFrame) -> pd.DataFrame:
     """Share of the variance of each score that its method explains, and that its setting (method x strength) does.
 
-    R^2 of least squares on categories, as a fraction; the rest is due to the seed. Locatello et al. (2019), section
-    5.3, Table 5. `adjusted` takes off what random groups would explain. The interval has the spread of resamples of
-    the seeds within settings, about the estimate: a resample varies less than its original, so their mean is above it.
-    -> data, score, predictor, explained, low, high, adjusted, runs
+    Locatello et al. (2019), section 5.3, Table 5. explained: the paper's share, R^2 of least squares on categories; the
+    rest is due to the seed. Groups of few models differ by chance alone, so it is too large: `adjusted` takes off what
+    the variance between seeds adds to it, and has a 95 % interval, from leaving out one seed at a time.
+    -> data, score, predictor, explained, adjusted, low, high, runs
     """
     table = wide_table(frame)
     columns = np.array(table.labelled())
     lines = []
     for (data,), rows in table.groups("data"):
         about = table.runs.iloc[rows]
-        labels = {"method": pd.factorize(about["method"])[0], "setting": pd.factorize(about["setting"])[0]}
+        labels = {name: pd.factorize(about[name])[0] for name in ("method", "setting", "seed")}
         for chosen, valid in same_rows(table.values[np.ix_(rows, columns)]):
             y = table.values[np.ix_(rows[valid], columns[chosen])]
             if len(y) < 3:
                 continue
-            weights = _within(labels["setting"][valid], resamples)
-            for predictor, label in labels.items():
-                explained = _r2(y, label[valid], np.ones((1, len(y))))[0]
-                resampled = _r2(y, label[valid], weights)
-                low, high = (explained + bound for bound in interval(resampled - resampled.mean(axis=0)))
-                free = len(y) - len(np.unique(label[valid]))
-                adjusted = 1 - (1 - explained) * (len(y) - 1) / free if free else explained * np.nan
+            seed = labels["seed"][valid]
+            seeds = np.unique(seed)
+            kept = np.vstack([np.ones(len(seed)), seed != (seeds if len(seeds) > 1 else seeds[:0])[:, None]])
+            for predictor in ("method", "setting"):
+                explained, adjusted = _explained(y, labels[predictor][valid], labels["setting"][valid], kept)
+                low, high = np.clip(share_bounds(adjusted[0], adjusted[1:]), 0, 1)
                 for i, j in enumerate(columns[chosen]):
-                    bounds = np.clip([low[i], high[i]], 0, 1)
-                    lines.append((data, table.names[j], predictor, explained[i], *bounds, adjusted[i], len(y)))
-    return pd.DataFrame(lines, columns=["data", "score", "predictor", "explained", "low", "high", "adjusted", "runs"])
+                    shares = explained[0, i], adjusted[0, i], low[i], high[i]
+                    lines.append((data, table.names[j], predictor, *shares, len(y)))
+    return pd.DataFrame(lines, columns=["data", "score", "predictor", "explained", "adjusted", "low", "high", "runs"])
 
 
-def _within(groups: NDArray[np.int64], resamples: int, seed: int = 0) -> Floats:
-    """How often each row is in each resample (B, n) when rows are drawn anew within their group."""
-    rng = np.random.default_rng(seed)
-    weights = np.zeros((resamples, len(groups)))
-    for group in np.unique(groups):
-        rows = np.flatnonzero(groups == group)
-        weights[:, rows] = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), resamples)
-    return weights
-
-
-def _r2(y: Floats, groups: NDArray[np.int64], weights: Floats) -> Floats:
-    """R^2 (B, K) of each column of y (n, K) on group means, with rows weighted."""
+def _explained(
+    y: Floats, groups: NDArray[np.int64], settings: NDArray[np.int64], kept: Floats
+) -> tuple[Floats, Floats]:
+    """R^2 (B, K) of each column of y (n, K) on group means, of the rows that are kept (B, n), and the same without what
+    differences between the seeds of a setting add to it: NaN where no setting has two."""
     y = y - y.mean(axis=0)
-    shift = (weights @ y) ** 2 / weights.sum(axis=1, keepdims=True)
-    between = -shift
+    shift = (kept @ y) ** 2 / kept.sum(axis=1, keepdims=True)
+    total = kept @ y**2 - shift
+    between, count = _between(y, groups, kept)
+    of_settings, number = _between(y, settings, kept)
+    free = kept.sum(axis=1, keepdims=True) - number
+    with np.errstate(invalid="ignore", divide="ignore"):
+        seeds = np.where(free > 0, (total - (of_settings - shift)) / free, np.nan)
+        return (between - shift) / total, (between - shift - (count - 1) * seeds) / total
+
+
+def _between(y: Floats, groups: NDArray[np.int64], kept: Floats) -> tuple[Floats, Floats]:
+    """Sum (B, K) over groups of their size and squared mean, and how many groups (B, 1) there are."""
+    found, count = np.zeros((len(kept), y.shape[1])), np.zeros((len(kept), 1))
     for group in np.unique(groups):
         rows = np.flatnonzero(groups == group)
-        size = weights[:, rows].sum(axis=1, keepdims=True)
-        between += np.divide((weights[:, rows] @ y[rows]) ** 2, size, out=np.zeros_like(between), where=size > 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return between / (weights @ y**2 - shift)
+        size = kept[:, rows].sum(axis=1, keepdims=True)
+        found += np.divide((kept[:, rows] @ y[rows]) ** 2, size, out=np.zeros_like(found), where=size > 0)
+        count += size > 0
+    return found, count
 
 
 def variance_explained_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
-    """Variance explained by the method, and by method and strength."""
+    """Adjusted share of the variance that the method explains, and that method and strength do."""
     datas = list(dict.fromkeys(frame["data"]))
     words = {"method": "method", "setting": "method and strength"}
     if not (frame.loc[frame["predictor"] == "method", "explained"] > 0).any():  # there is one method
@@ -201,11 +223,11 @@ def variance_explained_chart(frame: pd.DataFrame, scores: Sequence[str] | None =
         for p, predictor in enumerate(words):
             here = part[part["predictor"] == predictor]
             x = pd.Categorical(here["data"], datas).codes.tolist()
-            numbers = columns_of(here, y="explained", low="low", high="high")
+            numbers = columns_of(here, y="adjusted", low="low", high="high")
             series.append(Series(words[predictor], x, **numbers, colour=p))
         return Panel(title, tuple(series), "", "share of variance", tuple(map(short, datas)), (0.0, 1.0))
 
-    note = "Whiskers: 95 % interval. What is left is the seed's."
+    note = "Without what chance alone explains. Whiskers: 95 % interval. What is left is the seed's."
     return Chart("bars", panels(frame, scores, panel), "share of variance", note)
 
 
@@ -213,21 +235,35 @@ def variance_explained_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> st
     score = preferred(frame, prefer)
     lines = []
     for name, part in groups(frame[frame["score"] == score], "data"):
-        share = part.set_index("predictor")["explained"]
+        shares = part.set_index("predictor")
+        if shares["adjusted"].isna().all():
+            lines.append((name, f"With one seed of each setting, chance cannot be told from what they do to {score}."))
+            continue
+        of_method, of_setting = (_percent(shares.loc[key]) for key in ("method", "setting"))
+        plain = " and ".join(f"{100 * shares.loc[key, 'explained']:.0f} %" for key in ("method", "setting"))
         text = (
-            f"Of the variance of {score}, the method explains {100 * share['method']:.0f} % and method with strength "
+            f"Of the variance of {score}, the method explains {of_method} and method with strength {of_setting}; the "
         )
-        text += f"{100 * share['setting']:.0f} %; the remaining {100 * (1 - share['setting']):.0f} % is the seed."
+        text += (
+            f"remaining {100 * (1 - max(shares.loc['setting', 'adjusted'], 0)):.0f} % is the seed. With what chance "
+        )
+        text += f"explains, as the paper counts: {plain}."
         lines.append((name, text))
     return join(lines, frame["data"].nunique())
 
 
+def _percent(row: "pd.Series[float]") -> str:
+    """An adjusted share with its interval. One below 0, which chance gives, is 0."""
+    bounds = f" [{100 * row['low']:.0f}, {100 * row['high']:.0f}]" if np.isfinite(row["low"]) else ""
+    return f"{100 * max(row['adjusted'], 0):.0f} %{bounds}"
+
+
 def total_correlation(frame: pd.DataFrame) -> pd.DataFrame:
-    """Median dependence between latents, of mean and of sampled codes, against strength.
+    """Median dependence between latents, of mean and of sampled codes, against strength; bounds as in `by_method`.
 
     Locatello et al. (2019), section 5.1, figures 1, 8-10 and 24-27. mean_above_sampled: share of runs whose mean codes
     depend on each other more than their sampled codes do (figure 10).
-    -> data, method, strength, score, representation, median, low, high, runs, mean_above_sampled, parameter
+    -> data, method, strength, score, representation, median, low, high, bounds, runs, mean_above_sampled, parameter
     """
     table = wide_table(frame)
     lines = []
@@ -241,9 +277,9 @@ def total_correlation(frame: pd.DataFrame) -> pd.DataFrame:
             for kind, values in zip(("mean", "sampled"), pair):
                 values = np.sort(values[~np.isnan(values)])
                 if len(values):
-                    low, high = median_bounds([values])[0]
-                    lines.append((*key, measure, kind, np.median(values), low, high, len(values), above))
-    names = ["data", "method", "strength", "score", "representation", "median", "low", "high", "runs"]
+                    bounds, what = median_bounds([values])
+                    lines.append((*key, measure, kind, np.median(values), *bounds[0], *what, len(values), above))
+    names = ["data", "method", "strength", "score", "representation", "median", "low", "high", "bounds", "runs"]
     return with_parameter(pd.DataFrame(lines, columns=[*names, "mean_above_sampled"]), frame)
 
 
@@ -292,7 +328,8 @@ def total_correlation_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str
 def polarised(frame: pd.DataFrame) -> pd.DataFrame:
     """How many latents are switched off, by method: the polarised regime. Duan et al. (2020), appendix A.10.
 
-    A latent is off when it is not informative (`karenina._active`). runs_with_off: share of runs that have one.
+    A latent is off when it is not active, by the study's kl_threshold. runs_with_off: share of runs that have one. The
+    interval is that of leaving out one seed at a time, for three seeds or more.
     -> data, method, latents, off, std, low, high, runs_with_off, runs
     """
     table = wide_table(frame)
@@ -300,11 +337,13 @@ def polarised(frame: pd.DataFrame) -> pd.DataFrame:
     informative = table.values[:, table.names.index("informative_latents")]
     lines = []
     for (data, method, latents), rows in table.groups("data", "method", "latents"):
-        off = latents - informative[rows]
-        off = off[~np.isnan(off)]
+        rows = rows[~np.isnan(informative[rows])]
+        off, seed = latents - informative[rows], table.runs["seed"].to_numpy()[rows]
         if len(off):
             std = off.std(ddof=1) if len(off) > 1 else np.nan
-            lines.append((data, method, latents, off.mean(), std, *mean_bounds(off), np.mean(off > 0), len(off)))
+            half = without_each(seed, lambda kept, off=off: off[kept].mean())
+            low, high = max(off.mean() - half, 0.0), min(off.mean() + half, latents)
+            lines.append((data, method, latents, off.mean(), std, low, high, np.mean(off > 0), len(off)))
     names = ["data", "method", "latents", "off", "std", "low", "high", "runs_with_off", "runs"]
     return pd.DataFrame(lines, columns=names)
 
@@ -321,7 +360,7 @@ def polarised_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) ->
         numbers = columns_of(here, y="off", low="low", high="high", count="runs")
         series.append(Series(short(data), x, **numbers, colour=d))
     panel = Panel("", tuple(series), "", "latents switched off", tuple(bars))
-    return Chart("bars", (panel,), "latents switched off", "Whiskers: 95 % interval of the mean.")
+    return Chart("bars", (panel,), "latents switched off", "Whiskers: 95 % interval of the mean, over seeds.")
 
 
 def polarised_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:

@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from karenina.numerics.arrays import Floats
-from karenina.numerics.resampling import RESAMPLES, interval, jackknife
+from karenina.numerics.resampling import INTERVAL, LEVELS, RESAMPLES, jackknife, share_bounds
 from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of, plain_number
 from karenina.studies.analyses.shared import preferred, short
 from karenina.studies.results.table import need, wide_table
 
 # Scores that are better when small. All others that need no labels are better when large.
 _SMALL = ("reconstruction", "kl", "total_correlation", "wasserstein_correlation", "mutual_information")
+RESAMPLED = "middle 95 % of resamples"
 
 
 def selectors(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> pd.DataFrame:
@@ -23,9 +24,10 @@ def selectors(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) ->
     Choosing among all models of a data set ("all"), and among the seeds of one setting ("seeds"; mean over settings),
     where the strength cannot help. A score that is the same for all candidates, as the dynamics score within a
     setting, chooses at random among them. gain = (chosen - random) / (oracle - random): 1 is the best model, 0 what a
-    random choice gives on average; regret = oracle - chosen. Intervals resample the models ("all") or the settings
-    ("seeds").
-    -> data, among, selector, score, chosen, random, oracle, gain, low, high, regret, models
+    random choice gives on average; regret = oracle - chosen. low, high: in "seeds" the 95 % interval, from leaving out
+    one setting at a time; in "all", where the gain depends on single models, no interval, but the middle 95 % of the
+    gains when the models are resampled. The column `bounds` says which.
+    -> data, among, selector, score, chosen, random, oracle, gain, low, high, bounds, regret, models
     """
     table = wide_table(frame)
     labelled = table.labelled()
@@ -48,9 +50,9 @@ def selectors(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) ->
                 groups = [group for group in groups if len(group) > 1]
                 if groups:
                     start = (data, "seeds", table.names[j], table.names[k])
-                    found = _among_seeds(a, b, groups, resamples, seed)
+                    found = _among_seeds(a, b, groups)
                     lines.append((*start, *found, sum(map(len, groups))))
-    names = ["chosen", "random", "oracle", "gain", "low", "high", "regret", "models"]
+    names = ["chosen", "random", "oracle", "gain", "low", "high", "bounds", "regret", "models"]
     return pd.DataFrame(lines, columns=["data", "among", "selector", "score", *names])
 
 
@@ -67,17 +69,18 @@ def choose(selector: Floats, score: Floats) -> Floats:
     return chosen
 
 
-def _among_all(selector: Floats, score: Floats, resamples: int, seed: int) -> tuple[float, ...]:
+def _among_all(selector: Floats, score: Floats, resamples: int, seed: int) -> tuple[float | str, ...]:
     drawn = np.random.default_rng(seed).integers(len(score), size=(resamples, len(score)))
-    return _summary(*outcomes(selector, score), *outcomes(selector[drawn], score[drawn]))
+    low, high = np.quantile(_gain(*outcomes(selector[drawn], score[drawn])), LEVELS)
+    return _summary(np.array(outcomes(selector, score)), float(low), float(high), RESAMPLED)
 
 
-def _among_seeds(
-    selector: Floats, score: Floats, groups: Sequence[NDArray[np.int64]], resamples: int, seed: int
-) -> tuple[float, ...]:
+def _among_seeds(selector: Floats, score: Floats, groups: Sequence[NDArray[np.int64]]) -> tuple[float | str, ...]:
     parts = np.array([outcomes(selector[group], score[group]) for group in groups])
-    drawn = np.random.default_rng(seed).integers(len(parts), size=(resamples, len(parts)))
-    return _summary(*parts.mean(axis=0), *parts[drawn].mean(axis=1).T)
+    whole = parts.mean(axis=0)
+    left = (parts.sum(axis=0) - parts) / max(len(parts) - 1, 1)
+    low, high = share_bounds(_gain(*whole), _gain(*left.T))
+    return _summary(whole, float(low), float(high), INTERVAL)
 
 
 def outcomes(selector: Floats, score: Floats) -> tuple[Floats, Floats, Floats]:
@@ -85,18 +88,15 @@ def outcomes(selector: Floats, score: Floats) -> tuple[Floats, Floats, Floats]:
     return choose(selector, score), score.mean(axis=-1), score.max(axis=-1)
 
 
-def _summary(
-    chosen: Floats, random: Floats, oracle: Floats, *resampled: Floats
-) -> tuple[float, float, float, float, float, float, float]:
-    low, high = interval(_gain(*resampled))
-    gain = float(_gain(*np.atleast_1d(chosen, random, oracle))[0])
-    return float(chosen), float(random), float(oracle), gain, float(low), float(high), float(oracle - chosen)
+def _summary(parts: Floats, low: float, high: float, bounds: str) -> tuple[float | str, ...]:
+    chosen, random, oracle = map(float, parts)
+    return chosen, random, oracle, float(_gain(*parts)), low, high, bounds, oracle - chosen
 
 
 def _gain(chosen: Floats, random: Floats, oracle: Floats) -> Floats:
     """0 where all models are alike, so that every choice is as good."""
-    room = oracle - random
-    gain: Floats = np.divide(chosen - random, room, out=np.zeros_like(chosen), where=room > 1e-12)
+    room = np.asarray(oracle - random)
+    gain: Floats = np.divide(chosen - random, room, out=np.zeros(room.shape), where=room > 1e-12)
     return gain
 
 
@@ -115,7 +115,10 @@ def selectors_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) ->
             series.append(Series(words[str(among)], x, **numbers, colour=i))
         names = tuple(map(short, selectors))
         panels.append(Panel(f"{short(data)}, by {score}", tuple(series), "", "gain", names, reference=1.0))
-    note = "0 is a random choice, the grey line at 1 the best model. Whiskers: 95 % interval."
+    note = (
+        "0 is a random choice, the grey line at 1 the best model. Whiskers: among all models the middle 95 % of gains "
+    )
+    note += "of resampled models, which is no interval; among seeds the 95 % interval, over settings."
     return Chart("bars", tuple(panels), "gain", note)
 
 

@@ -7,15 +7,13 @@ import pandas as pd
 
 from karenina._figures import Figure
 from karenina.numerics.arrays import Floats
-from karenina.numerics.resampling import RESAMPLES, kendall, spearman
+from karenina.numerics.resampling import LEAST_FOR_CORRELATION, kendall, spearman
 from karenina.studies.analyses.charts import Chart, Heat, draw, plain_number
 from karenina.studies.analyses.shared import MOST_SCORES, groups, join, short, title_of, with_interval
 from karenina.studies.results.table import ASIDE, TASK, Scores, in_common, need, wide_table
 
 
-def agreement(
-    frame: pd.DataFrame, kind: str = "spearman", by: Sequence[str] = ("data",), resamples: int = RESAMPLES
-) -> pd.DataFrame:
+def agreement(frame: pd.DataFrame, kind: str = "spearman", by: Sequence[str] = ("data",)) -> pd.DataFrame:
     """Rank correlation between supervised scores on each data set.
 
     Locatello et al. (2019), section 5.2, figure 12 (Spearman); Carbonneau et al. (2022), figure 3 (Kendall).
@@ -28,7 +26,7 @@ def agreement(
     lines = []
     for key, rows in table.groups(*by):
         values = table.values[rows][:, columns]
-        found, both = correlate(values, resamples), in_common(values)
+        found, both = correlate(values), in_common(values)
         for i, a in enumerate(columns):
             lines += [
                 (*key, table.names[a], table.names[b], *(m[i, j] for m in found), both[i, j])
@@ -45,9 +43,7 @@ def agreement_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
     return correlations_caption(frame, prefer) + share
 
 
-def unsupervised(
-    frame: pd.DataFrame, by: Sequence[str] = ("data",), start: Sequence[str] = ("",), resamples: int = RESAMPLES
-) -> pd.DataFrame:
+def unsupervised(frame: pd.DataFrame, by: Sequence[str] = ("data",), start: Sequence[str] = ("",)) -> pd.DataFrame:
     """Rank correlation of scores that need no labels with those that do.
 
     Locatello et al. (2019), section 5.4, figure 16; with by = data, method and start = udr: Duan et al. (2020), Tables
@@ -58,24 +54,22 @@ def unsupervised(
     labelled = table.labelled()
     free = [j for j in table.columns(supervised=False) if table.names[j].startswith(tuple(start))]
     need(bool(free), f"scores {' or '.join(start)}*".replace("scores *", "label-free scores"))
-    return correlate(table, "unsupervised", free, labelled, by, resamples)
+    return correlate(table, "unsupervised", free, labelled, by)
 
 
-def correlate(
-    table: Scores, name: str, first: Sequence[int], second: Sequence[int], by: Sequence[str], resamples: int
-) -> pd.DataFrame:
+def correlate(table: Scores, name: str, first: Sequence[int], second: Sequence[int], by: Sequence[str]) -> pd.DataFrame:
     """Rank correlations of each of the first columns (in column `name`) with each of the second, in each group."""
     lines = []
     for key, rows in table.groups(*by):
         values = table.values[rows][:, [*first, *second]]
-        found, both = spearman(values, resamples), in_common(values)
+        found, both = spearman(values), in_common(values)
         for i, a in enumerate(first):
             for j, b in enumerate(second, start=len(first)):
                 lines.append((*key, table.names[a], table.names[b], *(m[i, j] for m in found), both[i, j]))
     return pd.DataFrame(lines, columns=[*by, name, "score", "correlation", "low", "high", "runs"])
 
 
-def tasks(frame: pd.DataFrame, by: Sequence[str] = ("data",), resamples: int = RESAMPLES) -> pd.DataFrame:
+def tasks(frame: pd.DataFrame, by: Sequence[str] = ("data",)) -> pd.DataFrame:
     """Rank correlation of what codes are good for (accuracy from few rows and many, fairness) with every other score.
 
     Locatello et al. (2019), section 5.5, figures 5, 6 and 19 to 23; fairness: Duan et al. (2020), figure 11, and Holtz
@@ -86,13 +80,13 @@ def tasks(frame: pd.DataFrame, by: Sequence[str] = ("data",), resamples: int = R
     useful = [j for j, family in enumerate(table.families) if family == TASK]
     others = [j for j, family in enumerate(table.families) if family not in (TASK, *ASIDE)]
     need(bool(useful) and bool(others), "labels, and tasks = true under [evaluation]")
-    return correlate(table, "task", useful, others, by, resamples)
+    return correlate(table, "task", useful, others, by)
 
 
 def transfer(frame: pd.DataFrame) -> pd.DataFrame:
     """Rank correlation between data sets of the median score of each setting: do good hyperparameters transfer?
 
-    Locatello et al. (2019), section 5.4, figures 17 and 18. Intervals resample settings.
+    Locatello et al. (2019), section 5.4, figures 17 and 18. Intervals are over settings.
     -> score, a, b, correlation, low, high, settings
     """
     table = wide_table(frame)
@@ -170,6 +164,8 @@ def correlations_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
             text += f"{top[a]} with {top[b]}, {with_interval(top)}. "
             text += f"Lowest: {least[a]} with {least[b]}, {with_interval(least)}."
         if "runs" in part:
-            text += f" {int(known['runs'].max())} models; intervals are 95 %."
+            models = int(known["runs"].max())
+            few = f"fewer than {LEAST_FOR_CORRELATION}, too few for an interval"
+            text += f" {models} models; {'intervals are 95 %' if models >= LEAST_FOR_CORRELATION else few}."
         lines.append((name, text))
     return join(lines, frame.groupby(by).ngroups if by else 1)

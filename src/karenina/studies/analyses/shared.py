@@ -79,11 +79,11 @@ def join(lines: Sequence[tuple[str, str]], frame_groups: int) -> str:
 
 
 def with_interval(row: "pd.Series") -> str:
+    """A correlation with its interval, or with the range of what was drawn."""
     if np.isnan(row["correlation"]):
         return "undefined"  # too few runs, or a constant score
-    bounds = (
-        f" [{plain_number(row['low'])}, {plain_number(row['high'])}]"
-        if "low" in row and np.isfinite(row["low"])
-        else ""
-    )
-    return f"{plain_number(row['correlation'])}{bounds}"
+    text = plain_number(row["correlation"])
+    if "least" in row:
+        return f"{text} (range {plain_number(row['least'])} to {plain_number(row['most'])})"
+    known = "low" in row and np.isfinite(row["low"])
+    return f"{text} [{plain_number(row['low'])}, {plain_number(row['high'])}]" if known else text

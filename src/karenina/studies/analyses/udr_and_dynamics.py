@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina.numerics.arrays import Floats
-from karenina.numerics.resampling import RESAMPLES, interval, mean_bounds, spearman
+from karenina.numerics.resampling import jackknife, spearman
 from karenina.studies.analyses.charts import Chart, Panel, Series, plain_number
 from karenina.studies.analyses.correlations import agreement, unsupervised
 from karenina.studies.analyses.shared import groups, join, panels, preferred, title_of, with_interval
@@ -18,18 +18,28 @@ def udr_versions(frame: pd.DataFrame) -> pd.DataFrame:
     """Each version of UDR in one line: its correlation with supervised scores, averaged over data sets, methods and
     scores, beside that of supervised scores with one another. Duan et al. (2020), Table 7.
 
-    -> version, correlation, std, low, high, cells (intervals resample data sets x methods x scores)
+    The interval is that of leaving out one seed at a time, for three seeds or more; std is over the cells, which are of
+    the same models.
+    -> version, correlation, std, low, high, cells (data sets x methods x scores)
     """
-    cells = unsupervised(frame, ("data", "method"), ("udr",), resamples=0)
-    parts = {str(version): part["correlation"] for version, part in cells.groupby("unsupervised", sort=False)}
-    if cells["score"].nunique() > 1:
-        parts["supervised"] = agreement(frame, by=("data", "method"), resamples=0)["correlation"]
+    whole = _udr_cells(frame)
+    seeds = frame["seed"].unique()
+    left = [{key: cell.mean() for key, cell in _udr_cells(frame[frame["seed"] != seed]).items()} for seed in seeds]
     lines = []
-    for version, values in parts.items():
-        known = values.dropna().to_numpy()
-        std = known.std(ddof=1) if len(known) > 1 else np.nan
-        lines.append((version, known.mean() if len(known) else np.nan, std, *mean_bounds(known), len(known)))
+    for version, known in whole.items():
+        half = jackknife(np.array([one.get(version, np.nan) for one in left]))
+        mean, std = known.mean(), known.std(ddof=1)
+        lines.append((version, mean, std, mean - half, mean + half, len(known)))
     return pd.DataFrame(lines, columns=["version", "correlation", "std", "low", "high", "cells"])
+
+
+def _udr_cells(frame: pd.DataFrame) -> dict[str, "pd.Series[float]"]:
+    """Correlations of each version of UDR, and of supervised scores, on each data set and of each method."""
+    cells = unsupervised(frame, ("data", "method"), ("udr",))
+    parts = {str(version): part["correlation"].dropna() for version, part in cells.groupby("unsupervised", sort=False)}
+    if cells["score"].nunique() > 1:
+        parts["supervised"] = agreement(frame, by=("data", "method"))["correlation"].dropna()
+    return parts
 
 
 def udr_versions_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
@@ -37,7 +47,7 @@ def udr_versions_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None)
     numbers = (frame[name].tolist() for name in ("correlation", "low", "high"))
     names = tuple("metrics, with one another" if name == "supervised" else name for name in frame["version"])
     panel = Panel("", (Series("", range(len(frame)), *numbers),), "", "rank correlation with metrics", names)
-    return Chart("bars", (panel,), "rank correlation", "Whiskers: 95 % interval over data sets, methods and metrics.")
+    return Chart("bars", (panel,), "rank correlation", "Whiskers: 95 % interval, over seeds.")
 
 
 def udr_versions_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
@@ -58,9 +68,9 @@ def udr_partners(
 ) -> pd.DataFrame:
     """Rank correlation of UDR with supervised scores when each model is compared with that many partners only.
 
-    pairs: pairs.parquet of the study. Partners are drawn `draws` times, without replacement; std and the interval are
-    over these. Duan et al. (2020), Table 2 and figure 8.
-    -> data, method, score, partners, correlation, std, low, high, draws
+    pairs: pairs.parquet of the study. Partners are drawn `draws` times, without replacement; std and the range (least,
+    most) are over these. Duan et al. (2020), Table 2 and figure 8.
+    -> data, method, score, partners, correlation, std, least, most, draws
     """
     table = wide_table(frame)
     labelled = table.labelled()
@@ -93,9 +103,9 @@ def udr_partners(
                 if not there.any():  # a data set without labels
                     continue
                 found = _ranks(medians[there]).T @ _ranks(score[there])
-                low, high = interval(found)
-                lines.append((*key, table.names[j], size, found.mean(), found.std(ddof=1), low, high, draws))
-    names = ["data", "method", "score", "partners", "correlation", "std", "low", "high", "draws"]
+                spread = found.std(ddof=1), found.min(), found.max()
+                lines.append((*key, table.names[j], size, found.mean(), *spread, draws))
+    names = ["data", "method", "score", "partners", "correlation", "std", "least", "most", "draws"]
     return pd.DataFrame(lines, columns=names)
 
 
@@ -129,8 +139,8 @@ def _ranks(x: Floats) -> Floats:
 def dynamics(frame: pd.DataFrame, of_seeds: pd.DataFrame) -> pd.DataFrame:
     """Rank correlation over settings of the dynamics score with the mean of each supervised score over the same seeds.
 
-    of_seeds: dynamics.parquet of the study. std is over draws of seeds; the interval resamples settings in the first
-    draw. Holtz et al. (2022), Table 1.
+    of_seeds: dynamics.parquet of the study. std is over draws of seeds; the interval is that over settings, its bounds
+    those of the draws on average. Holtz et al. (2022), Table 1.
     -> data, score, seeds, correlation, std, low, high, settings, draws
     """
     table = wide_table(frame)
@@ -144,11 +154,11 @@ def dynamics(frame: pd.DataFrame, of_seeds: pd.DataFrame) -> pd.DataFrame:
         for _, draw in part.groupby("draw", sort=False):
             means = [table.values[place[runs.split()]][:, labelled].mean(axis=0) for runs in draw["runs"]]
             x = np.column_stack([draw["value"], np.array(means)])
-            found.append([m[0, 1:] for m in spearman(x, RESAMPLES if not found else 1)])
-        values = np.array([estimate for estimate, _, _ in found])
+            found.append([m[0, 1:] for m in spearman(x)])
+        values, low, high = np.array(found).transpose(1, 0, 2)
         for k, j in enumerate(labelled):
             spread = values[:, k].std(ddof=1) if len(values) > 1 else np.nan
-            bounds = (found[0][1][k], found[0][2][k])
+            bounds = (low[:, k].mean(), high[:, k].mean())
             settings = part["setting"].nunique()
             lines.append((data, table.names[j], seeds, values[:, k].mean(), spread, *bounds, settings, len(values)))
     names = ["data", "score", "seeds", "correlation", "std", "low", "high", "settings", "draws"]

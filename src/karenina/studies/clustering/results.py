@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from karenina._files import atomic
 from karenina.numerics.gaussian import kl_per_latent
+from karenina.numerics.resampling import spearman, without_each
 from karenina.studies.analyses.charts import Chart, Panel, Series, draw
 from karenina.studies.clustering.plan import Plan
 
@@ -32,9 +32,9 @@ METRICS = {"mig": "mig", "dci": "dci_boosted", "z_diff": "z_diff", "z_min_varian
 
 @dataclass(frozen=True)
 class Correlation:
-    """Spearman's rho of a score with steps; negative: a better score, fewer steps. Intervals are 95 % percentiles of
-    bootstrap samples of the models. within: mean over the betas of the rho among models of one beta, whose samples are
-    drawn within each. NaN where a rho does not exist, e.g. when all steps are equal."""
+    """Spearman's rho of a score with steps, and its 95 % interval (`karenina.numerics.resampling.spearman`); negative:
+    a better score, fewer steps. within: mean over the betas of the rho among models of one beta; its interval is that
+    of leaving out one seed at a time. NaN where a rho does not exist, e.g. when all steps are equal."""
 
     score: str
     rho: float
@@ -56,51 +56,34 @@ def verdict(interval: tuple[float, float]) -> str:
     return "disagrees" if low > 0 else "cannot tell"  # NaN, too
 
 
-def spearman(x: Floats, y: Floats) -> Floats:
-    """rho along the last axis; NaN where there are fewer than 3 pairs or a side is constant."""
-    a, b = (rankdata(side, axis=-1) - (side.shape[-1] + 1) / 2 for side in (x, y))
-    size = np.sqrt((a**2).sum(axis=-1) * (b**2).sum(axis=-1))
-    known = (size > 0) & (x.shape[-1] > 2)
-    found: Floats = np.divide((a * b).sum(axis=-1), size, out=np.full(size.shape, np.nan), where=known)
-    return found
-
-
-def correlations(
-    rows: Sequence[dict[str, Any]], scores: Sequence[str] = tuple(SCORES), *, resamples: int = 10_000, seed: int = 0
-) -> list[Correlation]:
+def correlations(rows: Sequence[dict[str, Any]], scores: Sequence[str] = tuple(SCORES)) -> list[Correlation]:
     """One per score. rows: those of `Study.measures`; a row without a value of the score does not count for it."""
-    return [_correlation(rows, score, resamples, np.random.default_rng(seed)) for score in scores]
+    return [_correlation(rows, score) for score in scores]
 
 
-def _correlation(rows: Sequence[dict[str, Any]], score: str, resamples: int, rng: np.random.Generator) -> Correlation:
+def _correlation(rows: Sequence[dict[str, Any]], score: str) -> Correlation:
     usable = [row for row in rows if row[score] is not None and np.isfinite(row[score])]
     if not usable:
         nothing = float("nan"), float("nan")
         return Correlation(score, float("nan"), nothing, float("nan"), nothing, {})
-    x, y, beta = (np.array([row[name] for row in usable], float) for name in (score, "steps", "beta"))
-    groups = [np.flatnonzero(beta == b) for b in np.unique(beta)]
+    x, y, beta, seed = (np.array([row[name] for row in usable], float) for name in (score, "steps", "beta", "seed"))
+    of_beta = {float(b): beta == b for b in np.unique(beta)}
+    every = np.ones(len(x), bool)
 
-    def mean_within(parts: Sequence[NDArray[np.int64]]) -> Floats:
-        found = np.stack([spearman(x[part], y[part]) for part in parts])
-        count = np.isfinite(found).sum(axis=0)
-        return np.divide(np.nansum(found, axis=0), count, out=np.full(count.shape, np.nan), where=count > 0)
+    def rho(kept: NDArray[np.bool_]) -> tuple[float, float, float]:
+        estimate, low, high = spearman(np.column_stack([x[kept], y[kept]]))
+        return float(estimate[0, 1]), float(low[0, 1]), float(high[0, 1])
 
-    def draw(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return rows[rng.integers(len(rows), size=(resamples, len(rows)))]
+    def mean_within(kept: NDArray[np.bool_]) -> float:
+        found = np.array([rho(part & kept)[0] for part in of_beta.values()])
+        known = found[np.isfinite(found)]
+        return float(known.mean()) if len(known) else float("nan")
 
-    every = draw(np.arange(len(x)))
-    overall, within = spearman(x[every], y[every]), mean_within([draw(part) for part in groups])
-    per_beta = {float(beta[part[0]]): float(spearman(x[part], y[part])) for part in groups}
-    rho, among = float(spearman(x, y)), float(mean_within(groups))
-    return Correlation(score, rho, _bounds(overall), among, _bounds(within), per_beta)
-
-
-def _bounds(values: Floats) -> tuple[float, float]:
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return float("nan"), float("nan")
-    low, high = np.quantile(known, [0.025, 0.975])
-    return float(low), float(high)
+    overall, *interval = rho(every)
+    among, half = mean_within(every), without_each(seed, mean_within)
+    within = max(among - half, -1.0), min(among + half, 1.0)
+    per_beta = {b: rho(part)[0] for b, part in of_beta.items()}
+    return Correlation(score, overall, (interval[0], interval[1]), among, within, per_beta)
 
 
 def printed() -> dict[str, float]:

@@ -137,6 +137,8 @@ def _work(folder: Folder, plan: Plan, mine: Sequence[Point], workers: int | None
     left = _left(folder, plan, mine)
     if not left:
         return
+    if ray is None:  # a cluster may have other files than this machine
+        _check_data(left)
     tally = Tally(len(mine))
     together = populations(plan)
     with _pool(folder, plan, workers, ray) as pool, display(folder, tally, points, quiet) as shown:
@@ -156,6 +158,22 @@ def _work(folder: Folder, plan: Plan, mine: Sequence[Point], workers: int | None
                 waited = {point.hash for point in left}
                 shown.wait([claim for claim in folder.status(plan).running if claim.hash in waited])
                 time.sleep(_TICK)  # another process has them; should it die, we take over
+
+
+def _check_data(points: Sequence[Point]) -> None:
+    """Load each data set of these models once, before any is trained: a ValueError in one line for what is missing."""
+    from karenina.data import load
+
+    wrong = {}
+    for data in dict.fromkeys(point.data for point in points):
+        try:
+            load(data)
+        except (ValueError, OSError) as error:
+            wrong[data] = " ".join(str(error).split())
+    if wrong:
+        models = sum(point.data in wrong for point in points)
+        why = "; ".join(f"{data} ({reason})" for data, reason in wrong.items())
+        raise ValueError(f"nothing was trained, as {models} of {len(points)} models lack their data: {why}")
 
 
 def _tasks(folder: Folder, together: Sequence[tuple[Point, ...]], left: Sequence[Point]) -> list[Task]:

@@ -62,7 +62,7 @@ def figure_3(study: Study) -> Figure:
     frame = study.frame[study.frame["metric"].isin(METRICS)]
     if frame.empty:
         raise NotEnough('needs protocol = "carbonneau" under [evaluation] in study.toml, then `karenina study run`')
-    return correlation_map(agreement(frame, "kendall", resamples=0))
+    return correlation_map(agreement(frame, "kendall"))
 
 
 def figure_4(study: Study) -> Figure:

@@ -164,7 +164,8 @@ def wall(
     from karenina.training.pictures import mosaic, traverse
 
     data = str(study.frame.loc[study.frame["run"] == run, "data"].iloc[0])
-    found = traverse(study.run(run), study.inputs(data)[0][:256], steps=steps, deviations=deviations)
+    given = {"steps": steps, "deviations": deviations, "kl_threshold": study.kl_threshold}
+    found = traverse(study.run(run), study.inputs(data)[0][:256], **given)
     place = np.argsort(found.order)  # of each latent among the rows by KL
     rows = np.arange(len(place)) if order == "kl" else place if order == "own" else place[np.asarray(order)]
     rows = rows[:latents]

@@ -166,7 +166,7 @@ def figure_7(study: Study) -> Figure:
 
 def figure_6(study: Study) -> Figure:
     frame = _classes(study.words_of(METRICS))[0]
-    return correlation_map(unsupervised(frame, ("data", "method"), ("udr",), resamples=0))
+    return correlation_map(unsupervised(frame, ("data", "method"), ("udr",)))
 
 
 def figure_11(study: Study) -> Figure:
@@ -223,6 +223,5 @@ def appendix_a10(study: Study) -> PaperTable:
     parts = [polarised(part) for part in (study.frame, every) if len(part)]
     found = pd.concat(parts, ignore_index=True).rename(columns={"off": "value"})
     note = "Latents that are not active; the paper's ten latents are active above 0.01 nats (Eq. 3)."
-    from karenina._active import ACTIVE_KL
-
-    return PaperTable(found, ("data", "method", "latents"), note=f"{note} Here the threshold is {ACTIVE_KL:g} nats.")
+    note += f" Here the threshold is {study.kl_threshold:g} nats."
+    return PaperTable(found, ("data", "method", "latents"), note=note)

@@ -35,7 +35,7 @@ def _correlations(study: Study) -> pd.DataFrame:
     """Rank correlations of downstream accuracy and efficiency with the paper's metrics, where these were measured."""
     frame = study.words_of(METRICS)
     _need(study)
-    found = tasks(frame, resamples=0)
+    found = tasks(frame)
     found = found[found["task"].str.startswith("downstream") & found["score"].isin(METRICS)]
     return found[found.groupby("data")["correlation"].transform("count") > 0]
 

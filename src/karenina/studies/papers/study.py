@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from karenina._active import ACTIVE_KL
 from karenina.metrics.registry import DCI_PARTS
 from karenina.studies.results.table import (
     TASK,
@@ -87,6 +88,12 @@ class Study:
         from karenina.studies.execution.folder import Folder
 
         return Folder(self.folder()).plan()
+
+    @property
+    def kl_threshold(self) -> float:
+        """Above which KL a latent is active, in nats: as the study says, and as usual for results alone."""
+        there = self.path is not None and (self.path / "study.toml").exists()
+        return self.plan.selection.kl_threshold if there else ACTIVE_KL
 
     def extra(self, name: str, remedy: str) -> pd.DataFrame:
         """Another table of the study by its name; `remedy` says how to get it."""

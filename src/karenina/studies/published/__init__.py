@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from karenina._files import atomic, checksum
 from karenina._words import hint
 from karenina.data.naming import split_name
 from karenina.metrics.registry import score_name
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from karenina.metrics.table import Table
 
 TABLES = Path(__file__).parent
+CHECKSUMS = "checksums.json"
 _EVALUATION = b"evaluation"
 
 
@@ -46,12 +48,12 @@ def baselines(data: str | None = None) -> "pd.DataFrame":
     files = [_file(data)] if data is not None else sorted(TABLES.glob("*.parquet"))
     if not files:
         raise ValueError("no models are published with this version")
-    return pd.concat([pq.read_table(file).to_pandas() for file in files], ignore_index=True)
+    return pd.concat([pq.read_table(_intact(file)).to_pandas() for file in files], ignore_index=True)
 
 
 def scoring(data: str) -> Scoring:
     """How the published models of a data set were scored."""
-    stored = json.loads(pq.read_schema(_file(data)).metadata[_EVALUATION])
+    stored = json.loads(pq.read_schema(_intact(_file(data))).metadata[_EVALUATION])
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
     return Scoring(**given)
 
@@ -108,11 +110,30 @@ def check_protocol(protocol: str | None, data: str) -> None:
 
 
 def publish(frame: "pd.DataFrame", how: Scoring, path: Path) -> None:
-    """Write the table of one data set; the inverse of `baselines` and `scoring`."""
+    """Write the table of one data set, and its checksum; the inverse of `baselines` and `scoring`."""
     from dataclasses import asdict
 
     table = pa.Table.from_pandas(frame, schema=SCHEMA, preserve_index=False)
     write_parquet(path, table.replace_schema_metadata({_EVALUATION: json.dumps(asdict(how)).encode()}))
+    known = _checksums(path.parent) | {path.name: checksum(path)}
+    with atomic(path.parent / CHECKSUMS) as part:
+        part.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    file = folder / CHECKSUMS
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def _intact(file: Path) -> Path:
+    """The table, if it is the one that was published; else a ValueError."""
+    try:
+        known = _checksums(file.parent).get(file.name)
+    except (ValueError, AttributeError):
+        known = None
+    if known is None or checksum(file) != known:
+        raise ValueError(f"{file} is damaged or was altered: its checksum is not the published one; reinstall karenina")
+    return file
 
 
 def _file(data: str) -> Path:

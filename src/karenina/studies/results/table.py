@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from karenina._active import ACTIVE_KL
 from karenina._files import atomic, check_regular, checksum, read_json
 from karenina.evaluation.more import NOISE, REGRESSION
 from karenina.evaluation.ranking import setting_of
@@ -89,7 +90,8 @@ def results(path: str | os.PathLike[str]) -> "pd.DataFrame":
             )
             return table.to_pandas()
         expected = _made_from(status.plan, status.done)
-        known = {b"scoring": expected[b"scoring"]} | (table.schema.metadata or {})  # which older tables do not say
+        # What older tables do not say.
+        known = {b"scoring": expected[b"scoring"], b"active": _active(ACTIVE_KL)} | (table.schema.metadata or {})
         if all(known.get(key) == value for key, value in expected.items()):
             return table.to_pandas()
     return collect(folder, status.plan).to_pandas()
@@ -115,7 +117,7 @@ def collect(folder: Folder, plan: Plan, timings: dict[str, list[Any]] | None = N
             continue
         about = read_scores(folder.scores(point.hash, plan.evaluation.hash))
         runs.append(_describe(point))
-        scores.append([*about["rows"], *of_several.get(point.hash, ())])
+        scores.append([*_counted(about["rows"], folder, plan, point.hash), *of_several.get(point.hash, ())])
         images.setdefault(point.data, set()).add(about["images"])
         if timings is not None:
             timings["run"] += [point.hash] * len(about["seconds"])
@@ -182,9 +184,25 @@ def _turn(rows: Sequence[Any], width: int) -> list[Any]:
 
 
 def _made_from(plan: Plan, names: Iterable[str]) -> dict[bytes, bytes]:
-    """What a table of results says of itself: a digest of its runs, and how they were scored."""
+    """What a table of results says of itself: a digest of its runs, how they were scored, and above which KL a latent
+    counts as active."""
     digest = hashlib.sha256("".join(sorted(names)).encode()).hexdigest()
-    return {b"runs": digest.encode(), b"scoring": plan.evaluation.hash.encode()}
+    active = _active(plan.selection.kl_threshold)
+    return {b"runs": digest.encode(), b"scoring": plan.evaluation.hash.encode(), b"active": active}
+
+
+def _active(threshold: float) -> bytes:
+    return repr(float(threshold)).encode()
+
+
+def _counted(rows: list[list[Any]], folder: Folder, plan: Plan, name: str) -> list[list[Any]]:
+    """The rows of a run with its active latents counted by the threshold of the study. Scores are stored with the usual
+    one, so that another threshold scores nothing anew."""
+    threshold = plan.selection.kl_threshold
+    if threshold == ACTIVE_KL:
+        return rows
+    active = float((read_array(folder, plan, name, "kl.npy") > threshold).sum())
+    return [[*row[:4], active, row[5]] if row[0] == "informative_latents" else row for row in rows]
 
 
 def _describe(point: Point) -> tuple[Any, ...]:
