@@ -321,7 +321,7 @@ def test_audits_of_other_rows_or_of_one_metric_with_other_seeds_do_not_join(tmp_
 def test_metrics_on_request_are_audited_when_named():
     names = {m for group in metric_groups(["all"], ["ours"], {}, False) for m in group.metrics}
     by_default = {m for group in metric_groups(None, ["ours"], {}, True) for m in group.metrics}
-    assert names - by_default == {"infomec", "dci_es", "mcc", "mcc_rank", "r2_affine"}
+    assert names - by_default == {"infomec", "dci_es", "mcc", "mcc_rank", "r2_affine", "irs_robust"}
 
 
 @pytest.mark.parametrize(

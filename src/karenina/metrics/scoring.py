@@ -177,7 +177,8 @@ def score(
     factors : (n, k)
         Likewise. Text, categories and booleans are categorical factors.
     metrics : names from `METRICS` or of plug-ins, and functions of your own
-        None: all of `METRICS` but those on request (infomec, dci_es, mcc, mcc_rank, r2_affine); "all": these, too.
+        None: all of `METRICS` but those on request (infomec, dci_es, mcc, mcc_rank, r2_affine, irs_robust); "all":
+        these, too.
         "dci_lasso.disentanglement" is one part of a metric that has several.
         A function takes codes (n, d) and factors (n, k), and `seed` if it likes, and gives a number. A function of your
         own is given the factors that vary, without constant ones.
