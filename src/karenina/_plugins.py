@@ -1,8 +1,11 @@
-"""What other packages add by name: entry points of the groups karenina.methods, karenina.metrics and karenina.data."""
+"""What others add by name: functions of "module:function", and entry points of the groups karenina.methods, karenina.metrics and karenina.data."""
 
+import os
+import sys
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
 from typing import Any
 
 
@@ -19,6 +22,27 @@ def load(group: str, name: str) -> Any:
         return point.load()
     except Exception as error:  # whatever another package's import raises
         raise ValueError(f"the plug-in {name} ({point.value}) cannot be loaded: {error}") from error
+
+
+def named(reference: str, *, also: tuple[type, ...] = ()) -> Any:
+    """The function, or object of the types in `also`, of "module:function"; modules of the working directory count."""
+    module, _, name = reference.partition(":")
+    if not module or not name:
+        raise ValueError(f"expected module:function, got {reference!r}")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        function = attrgetter(name)(import_module(module))
+    except ImportError as error:
+        raise ValueError(f"cannot import {module!r}: {error}") from None
+    except AttributeError:
+        raise ValueError(f"{module!r} has no {name!r}") from None
+    except (Exception, SystemExit) as error:  # whatever a user's module does when it is imported
+        raise ValueError(f"importing {module!r} raised {type(error).__name__}: {error}") from None
+    if not callable(function) and not isinstance(function, also):
+        raise ValueError(f"{reference} is a {type(function).__name__}, not a function")
+    return function
 
 
 def need(module: str, extra: str, package: str | None = None) -> Any:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import karenina.audit
+from karenina._plugins import named
 from karenina.audit import EXPERIMENTS, characteristics, read, run
-from karenina.audit.groups import load, metric_groups, uses_bins
+from karenina.audit.groups import metric_groups, uses_bins
 from karenina.metrics import METRICS, score
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -170,7 +171,7 @@ def test_bad_options(options, message):
 )
 def test_references_that_lead_nowhere(reference, message):
     with pytest.raises(ValueError, match=message):
-        load(reference)
+        named(reference)
 
 
 def test_a_module_that_breaks_on_import(tmp_path, monkeypatch):
@@ -178,7 +179,7 @@ def test_a_module_that_breaks_on_import(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(ValueError, match="importing 'broken_one' raised ZeroDivisionError"):
-        load("broken_one:f")
+        named("broken_one:f")
 
 
 def test_trees_see_fewer_rows(monkeypatch):

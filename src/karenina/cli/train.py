@@ -6,6 +6,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from karenina._plugins import named
 from karenina.cli._common import (
     DataDir,
     DataName,
@@ -26,7 +27,12 @@ from karenina.cli._help import completing
 
 def train(
     data: DataName,
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="{methods}.", autocompletion=completing("methods"))],
+    method: Annotated[
+        str,
+        typer.Argument(
+            metavar="METHOD", help="{methods}; or your own, module:function.", autocompletion=completing("methods")
+        ),
+    ],
     out: Annotated[str, typer.Option(metavar="DIR", help="Directory of the run; the same command again resumes it.")],
     seed: Annotated[int, typer.Option(help="Random seed: the same one gives the same result.")] = 0,
     seeds: Annotated[
@@ -77,6 +83,13 @@ def train(
         next_steps(("score", out, *more), ("show", out, *more))
 
 
+def _method(word: str) -> Any:
+    """A name, or the objective or method that module:function names."""
+    from karenina.training.methods import Method
+
+    return named(word, also=(Method,)) if ":" in word else word
+
+
 def _last(run: Any) -> dict[str, float]:
     """The losses at the end."""
     return {} if not len(run.history) else run.history.iloc[-1].to_dict()
@@ -109,7 +122,7 @@ def _train_many(
                 said = tenth
                 print(f"{at}, {rate}".rstrip(", "), file=lines, flush=True)
 
-        return train_many(load(data, data_dir=data_dir), method, grid, seeds, out=out, progress=show, **fixed)
+        return train_many(load(data, data_dir=data_dir), _method(method), grid, seeds, out=out, progress=show, **fixed)
 
 
 def _train_one(
@@ -140,7 +153,7 @@ def _train_one(
                 terms = "  ".join(f"{name} {value:.2f}" for name, value in row.items())
                 print(f"{where}  {terms}  {rate}", file=lines, flush=True)
 
-        return train_run(load(data, data_dir=data_dir), method, seed=seed, out=out, progress=show, **given)
+        return train_run(load(data, data_dir=data_dir), _method(method), seed=seed, out=out, progress=show, **given)
 
 
 # What `train` has words of its own for.
