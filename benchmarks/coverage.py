@@ -5,7 +5,7 @@
 
 A line is one kind of interval, where it is printed, how many values (rows, seeds, settings) it has, what they are drawn
 from, and the share of trials in which it holds the truth: of those that have an interval at all ("given"). Bounds that
-are printed as a range, or as the middle of resamples, claim nothing, and are not here; last comes what they would cover.
+are printed as a range, or as the middle of resamples, claim nothing, and are not here; last is what they would cover.
 """
 
 import argparse

@@ -31,17 +31,18 @@ def exit_code(stop: BaseException) -> int:
 @contextmanager
 def stops_heard() -> Iterator[None]:
     """Let SIGTERM raise `Terminated` within, as Ctrl-C raises KeyboardInterrupt."""
-    before: dict[int, Any] = {}
+    before: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():  # no other thread may
-        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+        for number, handler in usual.items():
             # Whoever handles a signal otherwise, or ignores it, knows better.
-            if signal.getsignal(number) is usual:
+            if signal.getsignal(number) is handler:
                 before[number] = signal.signal(number, _hear)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 @contextmanager

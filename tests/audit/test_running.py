@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import karenina.audit
+from karenina._plugins import named
 from karenina.audit import EXPERIMENTS, characteristics, read, run
-from karenina.audit.groups import load, metric_groups, uses_bins
+from karenina.audit.groups import metric_groups, uses_bins
 from karenina.metrics import METRICS, score
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -170,7 +171,7 @@ def test_bad_options(options, message):
 )
 def test_references_that_lead_nowhere(reference, message):
     with pytest.raises(ValueError, match=message):
-        load(reference)
+        named(reference)
 
 
 def test_a_module_that_breaks_on_import(tmp_path, monkeypatch):
@@ -178,7 +179,7 @@ def test_a_module_that_breaks_on_import(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(ValueError, match="importing 'broken_one' raised ZeroDivisionError"):
-        load("broken_one:f")
+        named("broken_one:f")
 
 
 def test_trees_see_fewer_rows(monkeypatch):
@@ -321,7 +322,7 @@ def test_audits_of_other_rows_or_of_one_metric_with_other_seeds_do_not_join(tmp_
 def test_metrics_on_request_are_audited_when_named():
     names = {m for group in metric_groups(["all"], ["ours"], {}, False) for m in group.metrics}
     by_default = {m for group in metric_groups(None, ["ours"], {}, True) for m in group.metrics}
-    assert names - by_default == {"infomec", "dci_es", "mcc", "mcc_rank", "r2_affine"}
+    assert names - by_default == {"infomec", "dci_es", "mcc", "mcc_rank", "r2_affine", "irs_robust"}
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,56 @@ def test_identity_and_noise():
     assert float(irs(continuous, continuous)) > 0.89
 
 
+@pytest.mark.parametrize("weights", ["equal", "frequency"])
+def test_robust_against_the_definition(weights):
+    codes, factors = some()
+    matrix = []
+    for factor in factors.T:
+        values, sizes = np.unique(factor, return_counts=True)
+        groups = [codes[factor == value] for value in values]
+        reach = [np.quantile(np.abs(g - np.median(g, axis=0)), 0.9, axis=0) for g in groups]
+        matrix.append(np.average(reach, axis=0, weights=sizes if weights == "frequency" else None))
+    whole = np.quantile(np.abs(codes - np.median(codes, axis=0)), 0.9, axis=0)
+    found = irs(codes, factors, quantile=0.9, weights=weights, robust=True)
+    np.testing.assert_allclose(found.matrix, 1 - np.array(matrix) / whole, atol=1e-12)
+
+
+def test_wild_rows_and_heavy_tails_deceive_only_the_published_one():
+    rng = np.random.default_rng(0)
+    factors = rng.integers(10, size=(5000, 5))
+    noise, right = rng.normal(size=(5000, 10)), factors + 0.01 * rng.normal(size=factors.shape)
+    for wild in (1e3, 1e9):
+        for codes, published, robust in ((noise, 0.99, 0.1), (right, 0.99, 1.0)):
+            codes = codes.copy()
+            codes[0] = wild
+            assert float(irs(codes, factors)) > published
+            assert float(irs(codes, factors, robust=True)) == pytest.approx(robust, abs=0.1)
+    for heavy in (rng.standard_t(2, size=(5000, 10)), rng.lognormal(sigma=2, size=(5000, 10))):
+        assert float(irs(heavy, factors)) > 0.8
+        assert abs(float(irs(heavy, factors, robust=True))) < 0.12
+        assert float(irs(heavy, factors, binning="quantile")) == float(irs(heavy, factors))  # factors are labels
+
+
+def test_a_code_that_hardly_ever_moves_is_constant_to_the_robust_score():
+    codes, factors = some()
+    spike = np.zeros(300)
+    spike[0] = 1
+    found = irs(np.column_stack([codes, spike]), factors, robust=True)
+    assert np.isnan(found.per_code[-1])
+    assert found.value == pytest.approx(irs(codes, factors, robust=True).value)
+    assert irs(spike[:, None], factors, robust=True).value == 0
+
+
+def test_factors_with_few_rows_for_each_value_are_noted():
+    noise = np.random.default_rng(0).normal(size=(1000, 2))
+    for values in (1000, 150):
+        factors = np.column_stack([np.arange(1000) % 5, np.random.default_rng(1).permutation(1000) % values])
+        with pytest.warns(UserWarning, match=f"factor 1 has {values:,} values in 1,000 rows"):
+            assert float(irs(noise, factors)) > 0.5
+    irs(noise, np.arange(1000) % 90)
+    irs(noise, np.arange(1000), bin_labels=True)
+
+
 def test_dead_codes_and_constant_factors():
     codes, factors = some()
     plain = irs(codes, factors)

@@ -53,7 +53,7 @@ def test_perfect_codes_score_high_on_every_property(perfect):
 
 
 def test_metrics_on_request_are_computed_when_named_or_by_all():
-    later = {"infomec", "dci_es", "mcc", "mcc_rank", "r2_affine"}
+    later = {"infomec", "dci_es", "mcc", "mcc_rank", "r2_affine", "irs_robust"}
     assert set(scoring.select("all", None)) - set(scoring.select(None, None)) == later
     assert set(scoring.select(["all"], "locatello")) == set(scoring.select(None, "locatello"))
     assert set(scoring.select(["mcc", "mig"], None)) == {"mcc", "mig"}

@@ -1,12 +1,9 @@
 """What an audit measures: metrics of karenina under each protocol, and the user's own functions."""
 
 import hashlib
-import importlib
 import inspect
 import math
-import os
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -193,27 +190,3 @@ def _number(value: Any) -> tuple[float, str]:
     except (TypeError, ValueError, OverflowError):
         return math.nan, f"returned {type(value).__name__}, not a number"
     return (number, "") if math.isfinite(number) else (math.nan, f"returned {number}")
-
-
-def load(reference: str) -> Callable[..., Any]:
-    """The function that "module:function" names; modules of the working directory count."""
-    module, _, name = reference.partition(":")
-    if not module or not name:
-        raise ValueError(f"expected module:function, got {reference!r}")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        function = attrgetter(name)(importlib.import_module(module))
-    except ImportError as error:
-        raise ValueError(f"cannot import {module!r}: {error}") from None
-    except AttributeError:
-        raise ValueError(f"{module!r} has no {name!r}") from None
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # also where it calls sys.exit
-        raise ValueError(f"importing {module!r} raised {type(error).__name__}: {error}") from None
-    if not callable(function):
-        raise ValueError(f"{reference} is a {type(function).__name__}, not a function")
-    loaded: Callable[..., Any] = function
-    return loaded

@@ -19,10 +19,11 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from karenina._files import open_regular
+from karenina._plugins import named
 from karenina._version import __version__
 from karenina._words import hint
 from karenina.audit.experiments import EXPERIMENTS, LARGE
-from karenina.audit.groups import MINE, MetricGroup, Score, apply, fingerprint, load, metric_groups, uses_bins
+from karenina.audit.groups import MINE, MetricGroup, Score, apply, fingerprint, metric_groups, uses_bins
 from karenina.numerics.checks import positive_integer
 
 # Raised when old files of scores no longer fit the experiments.
@@ -164,7 +165,7 @@ def run(
     for name in names:
         if name not in EXPERIMENTS:
             raise ValueError(f"no experiment {name!r}; {hint(name, EXPERIMENTS)}")
-    own = {str(name): load(f) if isinstance(f, str) else f for name, f in (mine or {}).items()}
+    own = {str(name): named(f) if isinstance(f, str) else f for name, f in (mine or {}).items()}
     groups = metric_groups(metrics, protocols, own, trees)
     jobs = _jobs(groups, names, seeds, rows, tree_rows)
     about = {

@@ -8,6 +8,7 @@ import typer
 
 from karenina._console import say
 from karenina._files import atomic
+from karenina._plugins import named
 from karenina.cli._common import (
     DataDir,
     Device,
@@ -43,7 +44,8 @@ def score(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Names with commas between, or all: {metrics}. A part: dci_lasso.disentanglement. Default: up to "
+            help="Names with commas between, or all: {metrics}. A part: dci_lasso.disentanglement. Your own: "
+            "module:function. Default: up to "
             "mutual_information; the others are on request.",
             autocompletion=completing("metrics"),
         ),
@@ -99,7 +101,8 @@ def score(
     from karenina.metrics.files import read_codes
     from karenina.metrics.scoring import select
 
-    names = [name.strip() for name in metrics.split(",") if name.strip()] if metrics is not None else None
+    words = [name.strip() for name in metrics.split(",") if name.strip()] if metrics is not None else None
+    names = None if words is None else [named(word) if ":" in word else word for word in words]
     data = with_options(data, size, grey, factors_csv)
     use_device(device)
     select(names, protocol)  # a misspelt name is an error before the work, not after
@@ -163,7 +166,7 @@ def _standing(table: "Table", against: str) -> Any:
 
 def _compare(
     paths: list[Path],
-    metrics: list[str] | None,
+    metrics: list[Any] | None,
     protocol: str | None,
     seed: int,
     data: str | None,
@@ -174,6 +177,7 @@ def _compare(
 ) -> None:
     """The differences of two representations of the same rows."""
     from karenina.evaluation.paired import difference
+    from karenina.metrics.table import TRUST
 
     if columns["missing"] != "refuse":
         raise ValueError("--missing drop might leave other rows of the one than of the other: drop them before")
@@ -190,6 +194,9 @@ def _compare(
         return
     say(f"a: {paths[0]}", f"b: {paths[1]}")
     say(*found.to_string(index=False, float_format="{:.3f}".format).split("\n"))
+    if "modularity" in set(found.metric):
+        say("modularity: the interval is wider, and p larger, than it need be")
+    say(TRUST)
 
 
 def _encoded(paths: list[Path], seed: int, data: str | None, data_dir: Path | None) -> tuple[Any, Any, Any, list[bool]]:

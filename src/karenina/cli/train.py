@@ -7,6 +7,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from karenina._console import say
+from karenina._plugins import named
 from karenina.cli._common import (
     DataDir,
     DataName,
@@ -28,7 +29,12 @@ from karenina.cli._help import completing
 
 def train(
     data: DataName,
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="{methods}.", autocompletion=completing("methods"))],
+    method: Annotated[
+        str,
+        typer.Argument(
+            metavar="METHOD", help="{methods}; or your own, module:function.", autocompletion=completing("methods")
+        ),
+    ],
     out: Annotated[str, typer.Option(metavar="DIR", help="Directory of the run; the same command again resumes it.")],
     seed: Annotated[int, typer.Option(help="Random seed: the same one gives the same result.")] = 0,
     seeds: Annotated[
@@ -80,6 +86,13 @@ def train(
         next_steps(("score", out, *more), ("show", out, *more))
 
 
+def _method(word: str) -> Any:
+    """A name, or the objective or method that module:function names."""
+    from karenina.training.methods import Method
+
+    return named(word, also=(Method,)) if ":" in word else word
+
+
 def _last(run: Any) -> dict[str, float]:
     """The losses at the end."""
     return {} if not len(run.history) else run.history.iloc[-1].to_dict()
@@ -112,7 +125,7 @@ def _train_many(
                 said = tenth
                 say(f"{at}, {rate}".rstrip(", "), file=lines)
 
-        return train_many(load(data, data_dir=data_dir), method, grid, seeds, out=out, progress=show, **fixed)
+        return train_many(load(data, data_dir=data_dir), _method(method), grid, seeds, out=out, progress=show, **fixed)
 
 
 def _train_one(
@@ -143,7 +156,7 @@ def _train_one(
                 terms = "  ".join(f"{name} {value:.2f}" for name, value in row.items())
                 say(f"{where}  {terms}  {rate}", file=lines)
 
-        return train_run(load(data, data_dir=data_dir), method, seed=seed, out=out, progress=show, **given)
+        return train_run(load(data, data_dir=data_dir), _method(method), seed=seed, out=out, progress=show, **given)
 
 
 # What `train` has words of its own for.

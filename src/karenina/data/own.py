@@ -188,10 +188,10 @@ class Head(NamedTuple):
 def image_heads(files: list[Path]) -> list[Head | Exception]:
     """Return the heads of image files, which are not decoded; for those that cannot be read, why."""
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(partial(_or_error, _head), files, chunksize=256))
+        return list(pool.map(partial(or_error, _head), files, chunksize=256))
 
 
-def _or_error(read: Callable[[Path], Any], path: Path) -> Any:
+def or_error(read: Callable[[Path], Any], path: Path) -> Any:
     """Return what `read` makes of an image file, or the error that says why it cannot be read."""
     if path.is_symlink() and not path.exists():
         return ValueError(f"{path} is a link that leads nowhere")
@@ -296,7 +296,7 @@ def _image_rows(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # that there is no room is said of the images
         broken = np.flatnonzero(checks(np.arange(len(files)))[:, 0] == 0)
-    why = dict(zip(broken, (_or_error(load, files[i]) for i in broken)))
+    why = dict(zip(broken, (or_error(load, files[i]) for i in broken)))
     index = bad.without(index, files, [why.get(i) for i in range(len(files))])
     files = tuple(found[i] for i in index)
     blocks, slow = partial(_whole, files, load), partial(_file_rows, files, load)
@@ -330,7 +330,7 @@ def _decoded(files: tuple[Path, ...], load: LoadImage) -> Iterator[list[Any]]:
     """Yield images some at a time; in the place of one that cannot be read, why."""
     with ThreadPoolExecutor() as pool:
         for start in range(0, len(files), _BLOCK):
-            yield list(pool.map(partial(_or_error, load), files[start : start + _BLOCK]))
+            yield list(pool.map(partial(or_error, load), files[start : start + _BLOCK]))
 
 
 class Stored(NamedTuple):

@@ -31,6 +31,7 @@ from karenina.data.own import (
     image_files,
     image_heads,
     layout,
+    or_error,
     stored,
 )
 from karenina.data.own import array_set as own_set
@@ -110,8 +111,10 @@ def kind_of(images: Images, **options: Any) -> str:
     path, given = _own(images) if isinstance(images, str | os.PathLike) else (None, {})
     if path is not None and path.is_dir():
         files = image_files(path, recursive=bool({**options, **given}.get("recursive")))[:_LOOKED_AT]
-        coloured = [file for file, head in zip(files, image_heads(files)) if head.mode not in GREY_MODES]
-        blocks = (LoadImage((32, 32), None, 3)(file) for file in coloured)
+        heads = [(file, head) for file, head in zip(files, image_heads(files)) if isinstance(head, Head)]
+        coloured = [file for file, head in heads if head.mode not in GREY_MODES]
+        loaded = (or_error(LoadImage((32, 32), None, 3), file) for file in coloured)
+        blocks = (image for image in loaded if not isinstance(image, Exception))
         grey = not coloured
     elif survey(images).grey or isinstance(images, DataSet) or (path is None and isinstance(images, str | os.PathLike)):
         return "grey" if survey(images).grey else "colour"

@@ -51,6 +51,8 @@ def difference(
     DataFrame
         metric, property, a, b (scores of all rows), difference = a - b, its 95 % interval low, high, and p: how often
         a difference as large comes from the choice of rows alone. Carbonneau et al. (2022), section 6.3, ask for it.
+        Of modularity they are conservative: the score has a bias that is larger on halves, whose spread is therefore
+        above that of the whole, so a difference that is not significant here may still be real.
         The interval and p are NaN where the metric has no value on some of the halves.
 
     >>> rng = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -184,7 +185,9 @@ def _label_free(
     scores = run.evaluate(images, seed, posterior=(mean, logvar))
     scores["informative_latents"] = float((kl > kl_threshold).sum())
     for name, codes in (("mean", mean), ("sampled", sampled)):
-        scores[f"total_correlation_{name}"] = float(gaussian_total_correlation(codes))
+        with warnings.catch_warnings():  # of chance, which has no place among plain numbers
+            warnings.simplefilter("ignore")
+            scores[f"total_correlation_{name}"] = float(gaussian_total_correlation(codes))
         scores[f"wasserstein_correlation_{name}"] = float(gaussian_wasserstein_correlation(codes))
         scores[f"mutual_information_{name}"] = float(mutual_information(codes))
     return scores
@@ -217,8 +220,8 @@ def with_tasks(
         try:
             results[name] = task()
             scores, note = results[name].summary(), ""
-        except ValueError as error:  # one factor has no other to be unfair to; the rest of the table stands
-            scores, note = {name: float("nan")}, str(error)
+        except Exception as error:  # one factor has no other to be unfair to; the rest of the table stands
+            scores, note = {name: float("nan")}, scoring.why(error)
         seconds = time.process_time() - start
         rows += [Row(key, "task", prop, value, float("nan"), seconds, note) for key, value in scores.items()]
     return replace(table, rows=tuple(rows), results=results)

@@ -129,6 +129,7 @@ METRICS: dict[str, Metric] = {
     "mcc": Metric(mcc, "identifiability", "holistic", on_request=True),
     "mcc_rank": Metric(mcc, "identifiability", "holistic", {"correlation": "rank"}, on_request=True),
     "r2_affine": Metric(r2_affine, "identifiability", "explicitness", on_request=True),
+    "irs_robust": Metric(irs, "intervention", "holistic", {"robust": True}, on_request=True),
 }
 
 

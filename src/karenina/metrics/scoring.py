@@ -26,6 +26,7 @@ from karenina.numerics.checks import column_names, positive_integer, varying
 Wanted = str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None
 
 ALL = "all"
+FEW_ROWS = 50  # below which a table says that its scores are mostly chance
 _BY_FACTOR = ("per_factor", "per_factor_informativeness", "matrix")
 
 
@@ -76,7 +77,7 @@ def of_function(function: Callable[..., Any]) -> Metric:
         try:
             found = function(inputs.codes.copy(), inputs.factors.copy(), **given)
             return _among_given(found, inputs) if hasattr(found, "value") else Result(float(found))
-        except Exception as error:  # whatever another package raises
+        except (Exception, SystemExit) as error:  # whatever another package raises
             raise ValueError(f"raised {type(error).__name__}: {error}") from error
 
     return Metric(measured, "own", str(getattr(function, "property", "")))
@@ -177,7 +178,8 @@ def score(
     factors : (n, k)
         Likewise. Text, categories and booleans are categorical factors.
     metrics : names from `METRICS` or of plug-ins, and functions of your own
-        None: all of `METRICS` but those on request (infomec, dci_es, mcc, mcc_rank, r2_affine); "all": these, too.
+        None: all of `METRICS` but those on request (infomec, dci_es, mcc, mcc_rank, r2_affine, irs_robust); "all":
+        these, too.
         "dci_lasso.disentanglement" is one part of a metric that has several.
         A function takes codes (n, d) and factors (n, k), and `seed` if it likes, and gives a number. A function of your
         own is given the factors that vary, without constant ones.
@@ -236,6 +238,9 @@ def score(
         for name in chosen:
             halves[name].append(found[name])
             seconds[name] += spent[name]
+    if len(inputs.codes) < FEW_ROWS:
+        few = f"only {len(inputs.codes)} rows, of which scores are mostly chance"
+        notes = {name: "; ".join(filter(None, [note, few])) for name, note in notes.items()}
     if repeats > 1 and not used:
         none = "no standard deviation: every factor is constant in each of the halves"
         notes = {name: "; ".join(filter(None, [note, none])) for name, note in notes.items()}
@@ -255,6 +260,11 @@ def score(
     return Table(tuple(rows), kept, inputs.given_names, about, column_names(codes) or ())
 
 
+def why(error: BaseException) -> str:
+    """A metric's failure as a note."""
+    return str(error) if isinstance(error, ValueError) else f"raised {type(error).__name__}: {error}".rstrip(": ")
+
+
 def measure(
     chosen: Mapping[str, Asked], inputs: Inputs, seed: int, sampler: Simulator | None = None
 ) -> tuple[dict[str, Any], dict[str, float], dict[str, str]]:
@@ -272,9 +282,11 @@ def measure(
             warnings.simplefilter("always")
             try:
                 results[name] = metric.function(given, **more, **settings)
+                for attribute in metric.properties:  # a result of another package may lack what it promised
+                    float(attrgetter(attribute)(results[name]))
                 notes[name] = "; ".join(dict.fromkeys(str(warning.message) for warning in caught))
-            except ValueError as error:
+            except (Exception, SystemExit) as error:  # one metric's failure, be it memory, leaves the others
                 results[name] = None
-                notes[name] = str(error)
+                notes[name] = why(error)
         seconds[name] = time.process_time() - start
     return results, seconds, notes

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,9 +13,10 @@ import numpy as np
 from karenina._console import plain_console, visible
 from karenina._files import atomic
 from karenina._notebook import table
-from karenina.metrics.registry import score_name
+from karenina.metrics.registry import METRICS, score_name
 
 COLUMNS = ("metric", "family", "property", "value", "std", "seconds", "note")
+TRUST = "which to trust: docs/audit.md"
 _HEADINGS = ("metric", "property", "family", "value", "std", "seconds", "note")
 
 
@@ -99,6 +101,21 @@ class Table(Mapping[str, Any]):
                 lines += [(metric, name, float(value)) for name, value in zip(named, values)]
         return pd.DataFrame(lines, columns=["metric", "code", "value"])
 
+    def flat(self, prefix: str = "") -> dict[str, float]:
+        """The scores as {name: number}, for loggers; what could not be computed is left out.
+
+        A part of a metric that has several follows a dot, as in `metrics=["dci_lasso.disentanglement"]`.
+        """
+        count = Counter(row.metric for row in self.rows)
+        found = {}
+        for row in self.rows:
+            parts = METRICS[row.metric].properties if row.metric in METRICS else {}
+            own = next((part.rpartition(".")[2] for part, measured in parts.items() if measured == row.property), None)
+            name = f"{row.metric}.{own or row.property}" if len(parts) > 1 or count[row.metric] > 1 else row.metric
+            if not np.isnan(row.value):
+                found[prefix + name] = float(row.value)
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and None: what to_json writes."""
         return {
@@ -139,6 +156,7 @@ class Table(Mapping[str, Any]):
         return used, [[line[name] for name in used] for line in lines]
 
     def __rich__(self) -> Any:
+        from rich.console import Group
         from rich.table import Table as RichTable
         from rich.text import Text
 
@@ -149,7 +167,7 @@ class Table(Mapping[str, Any]):
             found.add_column(heading, justify="right" if numeric else "left", no_wrap=heading != "note")
         for line in lines:
             found.add_row(*(Text(visible(cell)) for cell in line))  # a name may look like markup
-        return found
+        return Group(found, Text(TRUST, style="dim"))
 
     def __str__(self) -> str:
         console = plain_console(width=150, color_system=None)
@@ -160,7 +178,7 @@ class Table(Mapping[str, Any]):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return table(*self._cells())
+        return f"{table(*self._cells())}<p>{TRUST}</p>"
 
 
 def _written(text: str, path: str | os.PathLike[str] | None) -> str:

@@ -69,20 +69,28 @@ def local_variances(
 
 
 @njit(cache=True)
-def largest_deviations(z: Array, label: Array, size: Array, top: Array, reach: Array) -> None:
-    """reach[:, g, j]: the top[g]-th largest |z[:, j] - mean| of group g, and the next larger (itself if none).
-
-    numpy would sort every group to read its few largest rows.
-    """
+def group_means(z: Array, label: Array, size: Array) -> Array:
+    """The mean of the rows of z (n, d) in each group: (groups, d)."""
     n, d = z.shape
     mean = np.zeros((len(size), d))
     for r in range(n):
         for j in range(d):
             mean[label[r], j] += z[r, j]
-    first, room = np.empty(len(size), np.int64), 0
     for g in range(len(size)):
         for j in range(d):
             mean[g, j] /= size[g]
+    return mean
+
+
+@njit(cache=True)
+def largest_deviations(z: Array, label: Array, size: Array, centre: Array, top: Array, reach: Array) -> None:
+    """reach[:, g, j]: the top[g]-th largest |z[:, j] - centre[g, j]| of group g, and the next larger (itself if none).
+
+    numpy would sort every group to read its few largest rows.
+    """
+    n, d = z.shape
+    first, room = np.empty(len(size), np.int64), 0
+    for g in range(len(size)):
         first[g] = room
         room += top[g] * d
     heap = np.full(room, -1.0)  # per group and code a min-heap of the largest deviations so far
@@ -90,7 +98,7 @@ def largest_deviations(z: Array, label: Array, size: Array, top: Array, reach: A
     for r in range(n):
         g = label[r]
         for j in range(d):
-            value = abs(z[r, j] - mean[g, j])
+            value = abs(z[r, j] - centre[g, j])
             if value > least[g, j]:  # replace the root and sift down
                 root = first[g] + j * top[g]
                 at = 0

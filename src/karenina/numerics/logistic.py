@@ -6,15 +6,18 @@ rows many, so second-order steps cost little more than gradients and a fit needs
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from karenina.numerics.arrays import Floats, Ints
 
 STEPS = 100
+MOST_BYTES = 2**27  # of products of column pairs: those of 10,000 rows and 57 columns
+PRODUCTS = 200  # of the Hessian in one step
 PENALTIES = np.logspace(-4, 4, 10)  # and what follows: of cross_validated
 FOLDS = 5
 FEW = 200  # rows up to which scikit-learn does the work
@@ -24,32 +27,62 @@ NO_OVERFLOW = 100.0  # scores within this need no shift before the exponential
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Inputs with a column of ones, and the products of all column pairs: made once for all regressions on them."""
+    """Inputs with a column of ones (n, d + 1), and what regressions on them share, computed once.
+
+    `products` of all pairs of columns make X' diag(w) X for many w one matrix product. `wide` designs, whose products
+    would not fit into MOST_BYTES, do without: steps are then found from products with X alone.
+    """
 
     ones: Floats
-    products: Floats
-    pairs: tuple[Ints, Ints]
 
     @classmethod
     def of(cls, x: Floats) -> "Design":
-        ones = np.column_stack([x, np.ones(len(x))])
-        rows, columns = np.triu_indices(ones.shape[1])
-        turned = np.ascontiguousarray(ones.T)
-        # X' diag(w) X for many w at once is then one matrix product
-        return cls(ones, (turned[rows] * turned[columns]).T, (rows, columns))
+        return cls(np.column_stack([x, np.ones(len(x))]))
+
+    @property
+    def wide(self) -> bool:
+        n, d = self.ones.shape
+        return n * d * (d + 1) // 2 * self.ones.itemsize > MOST_BYTES
+
+    @cached_property
+    def pairs(self) -> tuple[Ints, Ints]:
+        return np.triu_indices(self.ones.shape[1])
+
+    @cached_property
+    def products(self) -> Floats:
+        turned = np.ascontiguousarray(self.ones.T)
+        return (turned[self.pairs[0]] * turned[self.pairs[1]]).T
+
+    @cached_property
+    def spectrum(self) -> tuple[Floats, Floats]:
+        """Eigenvalues (d + 1,) and vectors of the mean of x x'."""
+        values, vectors = np.linalg.eigh(self.ones.T @ self.ones / len(self.ones))
+        return np.maximum(values, 0), vectors
 
     def ridge(self, c: float) -> Floats:
         penalty = np.full((self.ones.shape[1], 1), 1 / c)
         penalty[-1] = 0.0
         return penalty
 
+    def weighted(self, weights: Floats) -> Floats:
+        """X' diag(w) X of each column w of weights (n, m): (m, d + 1, d + 1)."""
+        upper, size = weights.T @ self.products, self.ones.shape[1]
+        full = np.empty((len(upper), size, size))
+        full[:, self.pairs[0], self.pairs[1]] = upper
+        full[:, self.pairs[1], self.pairs[0]] = upper
+        return full
 
-def _symmetric(upper: Floats, pairs: tuple[Ints, Ints], size: int) -> Floats:
-    """(m, p(p+1)/2) upper triangles to (m, p, p) matrices."""
-    full = np.empty((len(upper), size, size))
-    full[:, pairs[0], pairs[1]] = upper
-    full[:, pairs[1], pairs[0]] = upper
-    return full
+    def preconditioner(self, weights: Floats, penalty: Floats, shift: float) -> Callable[[Floats], Floats]:
+        """Residuals (d + 1, m) to about (X' diag(w) X + penalty + shift)^-1 times them, for each column w of weights.
+
+        Exact, but for wide designs, where all rows count as much as their mean.
+        """
+        if self.wide:
+            values, vectors = self.spectrum
+            scale = np.outer(values, weights.sum(axis=0)) + penalty.max() + shift
+            return lambda residual: vectors @ (vectors.T @ residual / scale)
+        inverse = np.linalg.inv(self.weighted(weights) + (np.diag(penalty[:, 0]) + shift * np.eye(len(penalty))))
+        return lambda residual: np.einsum("kij,jk->ik", inverse, residual)
 
 
 def softmax(scores: Floats) -> tuple[Floats, Floats]:
@@ -77,7 +110,7 @@ def multinomial(
     class's own block of the Hessian. Stops when no entry of the gradient of the mean loss exceeds `tolerance`
     (scikit-learn: 1e-4).
     """
-    ones, products, pairs = design.ones, design.products, design.pairs
+    ones = design.ones
     n, d = ones.shape
     # Both columns w / 2 and -w / 2 are penalised, which makes half of ||w||^2.
     penalty = design.ridge(c / 2 if classes == 2 else c)
@@ -93,9 +126,9 @@ def multinomial(
         size = np.abs(gradient).max() / n
         if size < tolerance:
             break
-        blocks = _symmetric((p * (1 - p / count[:, None])).T @ products, pairs, d)
-        blocks += np.diag(penalty[:, 0]) + 1e-8 * n * np.eye(d)  # the shift of all intercepts together is free
-        step = _conjugate(ones, p, count, penalty, np.linalg.inv(blocks), gradient, min(0.3, np.sqrt(size)))
+        share = p / count[:, None]
+        solve = design.preconditioner(p * (1 - share), penalty, 1e-8 * n)  # the shift of all intercepts is free
+        step = _conjugate(ones, p, share, penalty, solve, gradient, min(0.3, np.sqrt(size)))
         towards = ones @ step
         slope = float((gradient * step).sum())
         length = 1.0
@@ -115,27 +148,31 @@ def multinomial(
 def _conjugate(
     ones: Floats,
     p: Floats,
-    count: Floats,
+    share: Floats | None,
     penalty: Floats,
-    inverse: NDArray[np.floating],
+    solve: Callable[[Floats], Floats],
     gradient: Floats,
     tolerance: float,
 ) -> Floats:
     """The Newton step -H^-1 gradient, to a relative residual of `tolerance`.
 
-    Products with H are in single precision: an inexact step costs at most another step, and it halves the time.
+    H v is X' (p * (Xv - the mean of Xv with weights `share`)) + penalty v, without the mean if share is None. `solve`
+    is a preconditioner. Products with H are in single precision: an inexact step costs at most another step, and it
+    halves the time.
     """
-    x, q, share = ones.astype(np.float32), p.astype(np.float32), (p / count[:, None]).astype(np.float32)
+    x, q = ones.astype(np.float32), p.astype(np.float32)
+    mean = None if share is None else share.astype(np.float32)
     step = np.zeros_like(gradient)
     residual = -gradient
     goal = tolerance * np.linalg.norm(residual)
-    direction = solved = np.einsum("kij,jk->ik", inverse, residual)
+    direction = solved = solve(residual)
     inner = float((residual * solved).sum())
-    for _ in range(gradient.size):
+    for _ in range(min(gradient.size, PRODUCTS)):
         if np.linalg.norm(residual) <= goal:
             break
         a = x @ direction.astype(np.float32)
-        a -= np.einsum("nk,nk->n", a, share)[:, None]
+        if mean is not None:
+            a -= np.einsum("nk,nk->n", a, mean)[:, None]
         a *= q
         curved = (x.T @ a).astype(np.float64) + penalty * direction
         bend = float((direction * curved).sum())
@@ -144,7 +181,7 @@ def _conjugate(
         length = inner / bend
         step = step + length * direction
         residual = residual - length * curved
-        solved = np.einsum("kij,jk->ik", inverse, residual)
+        solved = solve(residual)
         inner, before = float((residual * solved).sum()), inner
         direction = solved + inner / before * direction
     return step
@@ -154,9 +191,9 @@ def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 
     """Weights (d + 1, classes), the intercept last, of one two-class regression per class, this class against the rest.
 
     y: (n,) labels 0..classes-1. weights: (2, classes), how much a row of the rest and of the class counts. The Hessians
-    of all problems come from one matrix product.
+    of all problems come from one matrix product; for wide designs, steps come from conjugate gradients.
     """
-    ones, products, pairs = design.ones, design.products, design.pairs
+    ones = design.ones
     n, d = ones.shape
     penalty = design.ridge(1.0)
     todo = np.arange(weights.shape[1])
@@ -167,15 +204,20 @@ def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 
     for _ in range(50):
         p = 1 / (1 + np.exp(-scores))
         gradient = ones.T @ (sample * (p - own)) + penalty * w[:, todo]
-        going = np.abs(gradient).max(axis=0) > tolerance * n
+        size = np.abs(gradient).max(axis=0) / n
+        going = size > tolerance
         if not going.any():
             break
         if not going.all():
             todo, own, sample, scores = todo[going], own[:, going], sample[:, going], scores[:, going]
             p, gradient, loss = p[:, going], gradient[:, going], loss[going]
-        hessian = _symmetric((sample * p * (1 - p)).T @ products, pairs, d)
-        hessian += np.diag(penalty[:, 0]) + 1e-10 * n * np.eye(d)
-        step = -np.linalg.solve(hessian, gradient.T[:, :, None])[:, :, 0].T
+        bend = sample * p * (1 - p)
+        if design.wide:
+            solve = design.preconditioner(bend, penalty, 1e-10 * n)
+            step = _conjugate(ones, bend, None, penalty, solve, gradient, min(0.3, np.sqrt(size.max())))
+        else:
+            hessian = design.weighted(bend) + (np.diag(penalty[:, 0]) + 1e-10 * n * np.eye(d))
+            step = -np.linalg.solve(hessian, gradient.T[:, :, None])[:, :, 0].T
         towards = ones @ step
         slope = (gradient * step).sum(axis=0)
         length = np.ones(len(todo))

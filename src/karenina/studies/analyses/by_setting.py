@@ -341,7 +341,7 @@ def polarised(frame: pd.DataFrame) -> pd.DataFrame:
         off, seed = latents - informative[rows], table.runs["seed"].to_numpy()[rows]
         if len(off):
             std = off.std(ddof=1) if len(off) > 1 else np.nan
-            half = without_each(seed, lambda kept, off=off: off[kept].mean())
+            half = without_each(seed, lambda kept: float(off[kept].mean()))  # noqa: B023 - called at once
             low, high = max(off.mean() - half, 0.0), min(off.mean() + half, latents)
             lines.append((data, method, latents, off.mean(), std, low, high, np.mean(off > 0), len(off)))
     names = ["data", "method", "latents", "off", "std", "low", "high", "runs_with_off", "runs"]

@@ -104,7 +104,7 @@ def scatter(axis: Axes, x: Floats, y: Floats, groups: Sequence[Any]) -> float:
     for i, label in enumerate(unique(labels)):
         here = labels == label
         axis.plot(x[here], y[here], ".", color=colour(i), markersize=4, alpha=0.7, label=name(label), rasterized=True)
-    rho = float(spearman(np.column_stack([x, y]), 0)[0][0, 1])
+    rho = float(spearman(np.column_stack([x, y]))[0][0, 1])
     axis.margins(0.08, 0.16)  # room for what is written in the corner
     axis.text(0.03, 0.97, f"ρ = {rho:.2f}", transform=axis.transAxes, va="top", fontsize=7)
     axis.tick_params(labelsize=6)
@@ -164,8 +164,8 @@ def wall(
     from karenina.training.pictures import mosaic, traverse
 
     data = str(study.frame.loc[study.frame["run"] == run, "data"].iloc[0])
-    given = {"steps": steps, "deviations": deviations, "kl_threshold": study.kl_threshold}
-    found = traverse(study.run(run), study.inputs(data)[0][:256], **given)
+    images = study.inputs(data)[0][:256]
+    found = traverse(study.run(run), images, steps=steps, deviations=deviations, kl_threshold=study.kl_threshold)
     place = np.argsort(found.order)  # of each latent among the rows by KL
     rows = np.arange(len(place)) if order == "kl" else place if order == "own" else place[np.asarray(order)]
     rows = rows[:latents]
