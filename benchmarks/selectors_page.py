@@ -78,14 +78,13 @@ def answer(found: pd.DataFrame) -> list[str]:
     datas = [column for column in found if column not in ("mean", "low", "high")]
     everywhere = [f"`{one}`" for one, row in free.iterrows() if (row[datas] > 0).all()]
     says = (
-        f"**`{free.index[0]}` chooses best, with a mean gain of {best['mean']:.2f} [{best['low']:.2f}, "
-        f"{best['high']:.2f}].** Better than a random choice, with the whole interval: {', '.join(better) or 'none'}. "
+        f"**`{free.index[0]}` chooses best, with a mean gain of {_with_bounds(best, 'mean')}.** "
+        f"Better than a random choice, with the whole interval: {', '.join(better) or 'none'}. "
         f"Better on each of the data sets: {', '.join(everywhere) or 'none'}. With labels, "
         f"{labels.name.removesuffix(WITH_LABELS)} has {labels['mean']:.2f}."
     )
     rows = [
-        [str(one), f"{plain_number(row['mean'])} [{plain_number(row['low'])}, {plain_number(row['high'])}]"]
-        + [plain_number(row[data]) for data in datas]
+        [str(one), _with_bounds(row, "mean")] + [plain_number(row[data]) for data in datas]
         for one, row in pd.concat([free, supervised]).iterrows()
     ]
     return [says, markdown(["chosen by", "mean gain", *map(name, datas)], rows)]
@@ -119,5 +118,10 @@ def selectors_page(frame: pd.DataFrame) -> str:
 
 
 def _gain(line: pd.Series) -> str:
-    gain, low, high, regret = (plain_number(line[key]) for key in ("gain", "low", "high", "regret"))
-    return f"{gain} [{low}, {high}] ({regret})"
+    return f"{_with_bounds(line, 'gain')} ({plain_number(line['regret'])})"
+
+
+def _with_bounds(line: pd.Series, key: str) -> str:
+    """A gain and its interval, where it has one: seeds that all give the same tell nothing of their spread."""
+    bounds = f" [{plain_number(line['low'])}, {plain_number(line['high'])}]" if np.isfinite(line["low"]) else ""
+    return f"{plain_number(line[key])}{bounds}"

@@ -182,7 +182,7 @@ SECTIONS: dict[str, Callable[[Lines], list[str]]] = {
 
 
 def _cell(value: float, low: float, high: float) -> str:
-    return f"{value:z.2f} [{low:z.2f}, {high:z.2f}]"
+    return f"{value:z.2f}" + (f" [{low:z.2f}, {high:z.2f}]" if np.isfinite([low, high]).all() else "")
 
 
 def _cells(frame: pd.DataFrame) -> list[list[str]]:

@@ -167,3 +167,13 @@ def test_codes_whose_squares_are_beyond_floats(scale):
     one, other = infomec(codes, v), infomec(codes * scale, v)
     assert other.modularity == pytest.approx(one.modularity, abs=1e-6)
     assert other.compactness == pytest.approx(one.compactness, abs=1e-6)
+
+
+def test_rows_that_occur_several_times_are_noted():
+    rng = np.random.default_rng(0)
+    factors = rng.integers(4, size=(500, 2))
+    codes = factors + 0.1 * rng.normal(size=factors.shape)
+    infomec(codes, factors)
+    twice = np.tile(np.arange(500), 4)
+    with pytest.warns(UserWarning, match="only 500 of 2,000 values of code 0, 1 are distinct"):
+        infomec(codes[twice], factors[twice])

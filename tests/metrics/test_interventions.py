@@ -265,3 +265,14 @@ def test_a_value_of_one_row_only_is_no_group_of_blocks(rest):
     assert len(table.order) == table.size.sum()
     lonely = Table.of_blocks(blocks[1:], values[1:], np.zeros((3, 2)), factors[:, 1:], rest=rest)
     assert not lonely.usable.any()
+
+
+def test_codes_that_hardly_ever_move_are_noted():
+    rng = np.random.default_rng(0)
+    factors = rng.integers(10, size=(5000, 3))
+    codes = np.column_stack([factors.astype(float), np.arange(5000) == 17])
+    with pytest.warns(UserWarning, match="code 3"):
+        z_min_variance(codes, factors)
+    notes = {row.metric: row.note for row in karenina.score(codes, factors, metrics=["z_min_variance"]).rows}
+    assert "code 3" in notes["z_min_variance"]
+    z_min_variance(codes[:, :3], factors)

@@ -144,3 +144,13 @@ def test_bad_inputs():
         mutual_information(np.eye(3), estimator="kde")
     with pytest.raises(ValueError, match="neighbours must be"):
         mutual_information(np.eye(3), estimator="knn", neighbours=0)
+
+
+def test_independent_codes_have_some_total_correlation_by_chance_and_it_is_said():
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(800, 400))
+    with pytest.warns(UserWarning, match="400 independent codes have .* nats in 800 rows by chance"):
+        found = gaussian_total_correlation(codes)
+    assert found.details["chance"] == pytest.approx(float(found), rel=0.02)
+    few = rng.normal(size=(5000, 3))
+    gaussian_total_correlation(few @ rng.normal(size=(3, 3)))

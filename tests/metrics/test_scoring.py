@@ -3,6 +3,8 @@
 import inspect
 import json
 import pydoc
+import tracemalloc
+from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import EntryPoint
 
@@ -20,6 +22,7 @@ from karenina.metrics import METRICS, Metric, Result, dci, scoring
 from karenina.metrics._inputs import as_matrix, drawn
 from karenina.metrics.plots import plot_scores
 from karenina.metrics.registry import score_name
+from karenina.numerics import logistic
 
 TREES = {"dci_forest", "dci_boosted"}
 QUICK = [name for name in METRICS if name not in TREES]
@@ -313,7 +316,7 @@ def test_halves_in_which_nothing_varies_are_left_out():
     factors[:2] = 1
     row = karenina.score(codes, factors, metrics="mig", repeats=8).rows[0]
     assert row.std > 0
-    assert row.note == ""
+    assert row.note == "only 40 rows, of which scores are mostly chance"
     rng = np.random.default_rng(3)
     halves = [rng.permutation(40)[:20] for _ in range(2)]
     factors[:] = 0
@@ -321,7 +324,10 @@ def test_halves_in_which_nothing_varies_are_left_out():
     row = karenina.score(codes, factors, metrics="mig", repeats=2, seed=3).rows[0]
     assert np.isfinite(row.value)
     assert np.isnan(row.std)
-    assert row.note == "no standard deviation: every factor is constant in each of the halves"
+    assert (
+        row.note
+        == "only 40 rows, of which scores are mostly chance; no standard deviation: every factor is constant in each of the halves"
+    )
 
 
 def test_one_part_of_a_metric(perfect):
@@ -467,3 +473,82 @@ def test_units_of_continuous_factors_do_not_matter(unit):
         )
     errors = [dci(z, factors, informativeness="nrmse").informativeness for factors in (v, unit * v)]
     assert 0 < errors[0] == pytest.approx(errors[1])
+
+
+def test_whatever_a_metric_raises_is_its_note(monkeypatch, perfect):
+    def full(*args, **more):
+        raise MemoryError("Unable to allocate 37.3 GiB")
+
+    def gone(*args, **more):
+        raise SystemExit(3)
+
+    monkeypatch.setitem(METRICS, "mig", replace(METRICS["mig"], function=full))
+    monkeypatch.setitem(METRICS, "sap", replace(METRICS["sap"], function=gone))
+    table = karenina.score(*perfect, metrics=["mig", "modularity", "sap"])
+    notes = {row.metric: row.note for row in table.rows}
+    assert notes["mig"] == "raised MemoryError: Unable to allocate 37.3 GiB"
+    assert notes["sap"] == "raised SystemExit: 3"
+    assert float(table["modularity"]) > 0.99
+
+
+def test_few_rows_are_noted(perfect):
+    codes, factors = perfect
+    few = karenina.score(codes[:30], factors[:30], metrics=["modularity", "mig"])
+    assert all("only 30 rows, of which scores are mostly chance" in row.note for row in few.rows)
+    assert not any("rows" in row.note for row in karenina.score(codes, factors, metrics=["modularity"]).rows)
+
+
+def test_a_table_is_flat_for_loggers(perfect):
+    codes, factors = perfect
+    names = ["mig", "dci_lasso", "dci_forest.completeness", "mutual_information"]
+    table = karenina.score(codes, factors, metrics=names)
+    flat = table.flat("val/")
+    assert all(type(value) is float and np.isfinite(value) for value in flat.values())
+    assert flat["val/mig"] == float(table["mig"])
+    assert {"val/dci_lasso.disentanglement", "val/dci_lasso.completeness"} <= set(flat)
+    parts = {name.removeprefix("val/") for name in flat if "." in name}
+    again = karenina.score(codes, factors, metrics=sorted(parts)).flat()
+    assert again == {name: flat[f"val/{name}"] for name in again}
+    constant = np.zeros_like(factors)
+    with pytest.raises(ValueError):
+        karenina.score(codes, constant, metrics=["mig"])
+
+
+def test_under_a_table_stands_which_to_trust(perfect):
+    table = karenina.score(*perfect, metrics=["mig"])
+    assert str(table).rstrip().endswith("which to trust: docs/audit.md")
+    assert "which to trust" in table._repr_html_()
+
+
+def test_a_function_of_ones_own_is_scored_by_name(command, perfect, tmp_path):
+    np.savez(tmp_path / "both.npz", codes=perfect[0], factors=perfect[1])
+    (tmp_path / "ours.py").write_text("def first(codes, factors):\n    return abs(float(codes[0, 0])) % 1\n")
+    said = command("score", "both.npz", "--metrics", "mig,ours:first", "--json", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    values = {row["metric"]: row["value"] for row in json.loads(said.stdout)["scores"]}
+    assert values["first"] == pytest.approx(abs(perfect[0][0, 0]) % 1)
+    for word, message in [("ours:none", "no 'none'"), ("nowhere:f", "cannot import"), ("ours:", "module:function")]:
+        said = command("score", "both.npz", "--metrics", word, cwd=tmp_path)
+        assert (said.returncode, message in said.stderr, len(said.stderr.splitlines())) == (2, True, 1), said.stderr
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_wide_codes_take_bounded_memory_and_give_the_same(monkeypatch, classes):
+    rng = np.random.default_rng(0)
+    factors = rng.integers(classes, size=(800, 2))
+    codes = np.column_stack([factors + 0.5 * rng.normal(size=factors.shape), rng.normal(size=(800, 20))])
+    names = ["explicitness", "infomec"]
+    whole = karenina.score(codes, factors, metrics=names).flat()
+    monkeypatch.setattr(logistic, "MOST_BYTES", 0)
+    assert karenina.score(codes, factors, metrics=names).flat() == pytest.approx(whole, abs=1e-4)
+
+
+def test_a_thousand_codes_do_not_ask_for_gigabytes():
+    x = np.random.default_rng(0).normal(size=(2000, 1000))
+    tracemalloc.start()
+    design = logistic.Design.of(x)
+    assert design.wide
+    labels = (x[:, 0] > 0).astype(int)
+    logistic.multinomial(design, labels, 2)
+    assert tracemalloc.get_traced_memory()[1] < 500e6
+    tracemalloc.stop()

@@ -120,7 +120,9 @@ def test_terminated_its_workers_write_checkpoints(population, everyone, tmp_path
     file.write_text(f"population = {population}\n{LONG}")
     words = [sys.executable, "-m", "karenina", "study", "run", str(file), "--out", str(out), "--workers", "1"]
     process = subprocess.Popen(words, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    wait_for(lambda: list(out.glob("runs/*/run.json")), process)
+    wait_for(
+        lambda: (out / "study.toml").exists() and any(one.step > 0 for one in Folder(out).status().running), process
+    )
     (os.killpg if everyone else os.kill)(process.pid, signal.SIGTERM)
     said = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 143

@@ -38,7 +38,8 @@ def scores():
 
 def test_planted_choosers(scores):
     found = selectors_page.one_of_each(published(scores))
-    assert found.loc["elbo", ["blobs", "mean", "low", "high"]].tolist() == pytest.approx([1, 1, 1, 1])
+    assert found.loc["elbo", ["blobs", "mean"]].tolist() == pytest.approx([1, 1])
+    assert np.isnan(found.loc["elbo", "low"])  # all seeds say the same, which tells nothing of their spread
     assert found.loc["kl", "mean"] < -0.8  # better when small, and here the worst is smallest
     assert found.loc["dynamics", "mean"] == pytest.approx(0)  # the same for all: a random choice
     assert found.loc["support", "low"] < 0 < found.loc["support", "high"]
@@ -70,7 +71,7 @@ def test_gains_are_those_of_choices_one_by_one(scores):
 
 def test_the_answer_names_the_best_and_what_labels_would_give(scores):
     says, table = selectors_page.answer(selectors_page.one_of_each(published(scores)))
-    assert says.startswith("**`elbo` chooses best, with a mean gain of 1.00 [1.00, 1.00].**")
+    assert says.startswith("**`elbo` chooses best, with a mean gain of 1.00.**")
     assert "`support`" not in says.split("Better on each")[0]
     lines = table.splitlines()[2:]
     assert [line.startswith("| ") and "(with labels)" in line for line in lines] == [False] * 4 + [True] * 6

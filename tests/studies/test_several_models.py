@@ -135,4 +135,6 @@ def test_one_seed_per_setting_has_partners_in_all_to_all(finished, smoke):
     assert np.isfinite(rank(runs, "udr_spearman_a2a", rows=200, kl_threshold=1e-4).frame.score).all()
     with pytest.raises(ValueError, match="no model has a partner"):
         rank(runs, "udr_spearman", rows=200, kl_threshold=1e-4)
-    assert read_runs(runs, metrics=()).ranked_by is None
+    found = read_runs(runs, metrics=())
+    assert found.ranked_by == "udr_lasso_a2a"
+    assert np.isnan(found.score("udr_lasso")).all()

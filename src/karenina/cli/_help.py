@@ -70,7 +70,7 @@ class Command(TyperCommand):
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:  # which typer would end without a word
             words = str(stop).replace("the same call", "the same command") or "stopped"
-            print(f"karenina: {words}", file=sys.stderr)
+            say(f"karenina: {words}", file=sys.stderr)
             raise typer.Exit(exit_code(stop)) from None
 
 

@@ -111,10 +111,11 @@ def rank(
         table.add_column(heading, justify="left" if heading in ("run", "setting") else "right", no_wrap=True)
     for row in zip(*columns.values()):
         table.add_row(*row)
+    screen.width = max(screen.width, sum(max(map(len, [heading, *cells])) + 2 for heading, cells in columns.items()))
     screen.print(table)
     if folder:
-        print(f"runs in {folder}")
-    print(f"all: {shared}")
+        say(f"runs in {folder}")
+    say(f"all: {shared}")
     screen.print(f"active: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
     for latents, name in ranking.best_per_informative.items():
         say(f"best with {latents} active latents: {name}")
@@ -126,11 +127,8 @@ def rank(
 
 
 def _cut(columns: dict[str, list[str]], width: int) -> None:
-    """Shorten settings, and runs at their beginning, until every row fits into one line."""
-    sizes = {heading: max(map(len, [heading, *cells])) for heading, cells in columns.items()}
-    room = width - sum(size + 2 for heading, size in sizes.items() if heading not in ("run", "setting"))
+    """Shorten settings until every row fits into one line; names of runs are left whole, to be copied."""
+    others = sum(max(map(len, [heading, *cells])) + 2 for heading, cells in columns.items() if heading != "setting")
+    most = max(width - others, 12)
     if "setting" in columns:
-        most = max(room // 2, room - sizes["run"] - 2) - 2
         columns["setting"] = [cell if len(cell) <= most else f"{cell[: most - 1]}…" for cell in columns["setting"]]
-        room -= max(map(len, ["setting", *columns["setting"]])) + 2
-    columns["run"] = [cell if len(cell) <= room else f"…{cell[1 - room :]}" for cell in columns["run"]]

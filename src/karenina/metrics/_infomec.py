@@ -101,9 +101,10 @@ def infomec(
     -----
     Rows that occur several times deceive the estimate from neighbours (InfoM of 0.995 becomes 0.56): a warning says so
     where fewer than nine of ten values are distinct. A code without information scores 0, so do all without an active
-    code; with one factor, or one active code, any other scores 1. A single outlier in one code makes all others inactive. Noise codes are active and count in InfoM.
-    Information from counts is not corrected for chance, so noise of many values lowers InfoC. Where classes can be
-    separated, InfoE is that after 100 steps of L-BFGS, as released: 0.999 or so. 10,000 x 10 codes and dSprites factors
+    code; with one factor, or one active code, any other scores 1. A single outlier in one code makes all others
+    inactive. Noise codes are active and count in InfoM. Information from counts is not corrected for chance, so noise
+    of many values lowers InfoC. Where classes can be separated, InfoE is that after 100 steps of L-BFGS, as released:
+    0.999 or so. 10,000 x 10 codes and dSprites factors
     take 0.2 s.
 
     Examples

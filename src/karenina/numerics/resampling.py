@@ -1,6 +1,6 @@
 """Rank correlations of many columns at once, and 95 % intervals: of correlations, medians, and what seeds repeat.
 
-How often each covers is simulated in benchmarks/coverage.py.
+How often each covers is simulated in benchmarks/intervals.py.
 """
 
 from collections.abc import Callable, Iterator

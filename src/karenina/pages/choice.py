@@ -225,7 +225,8 @@ def explained(contents: Contents, run: str) -> float:
         images = contents.inputs(str(contents.about.loc[run, "data"])).images
         opened = open_run(contents.paths[run])
         codes = np.array(contents.codes(run)[0][: len(images)], dtype=np.float32)
-    except (ValueError, OSError):
+    except (ValueError, OSError) as error:
+        contents.note(f"how much {run} explains of its images: {error}")
         return float("nan")
     if images.shape[1:] != tuple(opened.config.image_shape):
         return float("nan")

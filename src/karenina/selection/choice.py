@@ -259,7 +259,7 @@ def chance(active: int, seeds: int = 2, settings: int = 1) -> float:
     a setting is the median over its seeds of each one's median over the others. One latent cannot be rotated: 1.
 
     >>> chance(1), round(chance(2), 1), round(chance(3, seeds=4, settings=5), 1)
-    (1.0, 1.0, 0.7)
+    (1.0, 1.0, 0.8)
     """
     if active < 2:
         return 1.0

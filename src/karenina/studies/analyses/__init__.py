@@ -1,7 +1,7 @@
 """The papers' analyses of a study: each a function, with its figure and its caption beside it.
 
 A function goes from the table of `karenina.results` to a tidy table with 95 % intervals (how often they cover:
-benchmarks/coverage.py), over the runs unless said otherwise. A score is a metric, followed by the part where a metric
+benchmarks/intervals.py), over the runs unless said otherwise. A score is a metric, followed by the part where a metric
 measures several ("dci_lasso disentanglement").
 """
 

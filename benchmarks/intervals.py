@@ -1,7 +1,7 @@
 """How often does what is printed as a 95 % interval hold what it estimates? Simulated for every kind that we print.
 
-    python benchmarks/coverage.py                  # a minute or two
-    python benchmarks/coverage.py --trials 2000 --only median correlation --json coverage.json
+    python benchmarks/intervals.py                  # a minute or two
+    python benchmarks/intervals.py --trials 2000 --only median correlation --json intervals.json
 
 A line is one kind of interval, where it is printed, how many values (rows, seeds, settings) it has, what they are drawn
 from, and the share of trials in which it holds the truth: of those that have an interval at all ("given"). Bounds that
