@@ -1,5 +1,6 @@
 """Signals that stop training, by real processes, and the cores that a process may use."""
 
+import io
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import threading
 import pytest
 
 import karenina
+from karenina import _process
 from karenina._process import Terminated, cores, exit_code, stop_waits, stopped, stops_heard, stops_wait
 from karenina.cli import main
 from karenina.training import loop, single
@@ -126,6 +128,22 @@ def test_the_first_signal_waits_for_a_good_moment_and_the_second_does_not():
     assert not stop_waits()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert (exit_code(Terminated()), exit_code(KeyboardInterrupt())) == (143, 130)
+
+
+def test_the_end_of_a_workers_input_is_no_signal(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a line\n"))
+    monkeypatch.setattr(_process.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(_process.os, "_exit", lambda code: None)
+
+    def train():
+        with stops_wait():
+            assert list(_process.obey_input()) == ["a line\n"]
+            os.kill(os.getpid(), signal.SIGTERM)  # which the whole group was sent
+            assert stop_waits()
+            raise stopped("written")
+
+    with pytest.raises(Terminated, match="written"):
+        train()
 
 
 def test_handlers_of_the_callers_and_other_threads_are_left_alone():

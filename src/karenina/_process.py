@@ -17,6 +17,7 @@ from typing import Any
 _GRACE = 15.0
 _waiting = 0  # how many `stops_wait` the main thread is in
 _noted: int | None = None  # the signal that waits
+_heard = False
 
 
 class Terminated(KeyboardInterrupt):
@@ -51,7 +52,7 @@ def stops_wait() -> Iterator[None]:
 
     `stop_waits` says that there is one, for `stopped` to make it an exception; what does not look has it at the end.
     """
-    global _waiting, _noted
+    global _waiting, _noted, _heard
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -64,7 +65,7 @@ def stops_wait() -> Iterator[None]:
         finally:
             _waiting -= 1
             if not _waiting:
-                _noted = None
+                _noted, _heard = None, False
 
 
 def stop_waits() -> bool:
@@ -77,9 +78,9 @@ def stopped(words: str) -> KeyboardInterrupt:
 
 
 def _hear(number: int, frame: FrameType | None) -> None:
-    global _noted
-    if _waiting and _noted is None:
-        _noted = number
+    global _noted, _heard
+    if _waiting and not _heard:  # the end of a worker's input, which may come first, is no signal
+        _noted, _heard = _noted or number, True
     elif number == signal.SIGTERM:
         raise Terminated
     else:

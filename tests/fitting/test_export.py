@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -183,3 +186,40 @@ def test_unknown_kinds_and_missing_packages_are_one_line(run, tmp_path, monkeypa
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     with pytest.raises(ValueError, match=r"karenina\[export\]"):
         export(run, tmp_path, "onnx")
+
+
+def test_a_card_says_names_as_they_are_and_no_paths(run, tmp_path):
+    name = "<img src=x onerror=alert(1)> | [a](http://b)\n# c"
+    folder = shutil.copytree(run.path, tmp_path / "run")
+    about = json.loads((folder / "run.json").read_text())
+    about["config"]["data"] = "photos:factors_csv=/home/me/labels.csv,size=32"
+    (folder / "run.json").write_text(json.dumps(about))
+    (folder / "names.json").write_text(json.dumps({"0": name}))
+    export(folder, tmp_path / "hub", "hub")
+    for file in (tmp_path / "hub").iterdir():
+        assert b"/home/me" not in file.read_bytes(), file
+    card = (tmp_path / "hub" / "README.md").read_text()
+    row = next(line for line in card.splitlines() if line.startswith("| 0 |"))
+    assert all(words in row for words in ("\\<img", "\\[a\\]\\(http", "\\# c"))
+    assert re.sub(r"\\.", "", row).count("|") == 3
+
+
+def test_names_that_a_spreadsheet_takes_for_formulas_and_names_that_are_not_text(run, tmp_path):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    names = [b"=1+1.png", b"+a.png", b"-b.png", b"@c.png", b"caf\xe9.png", b"plain.png"]
+    pixels = np.random.default_rng(0).integers(256, size=(6, 32, 32, 3), dtype=np.uint8)
+    for name, image in zip(names, pixels):
+        buffer = io.BytesIO()
+        Image.fromarray(image).save(buffer, "png")
+        try:
+            with open(os.fsencode(photos) + b"/" + name, "wb") as file:
+                file.write(buffer.getvalue())
+        except OSError:
+            pytest.skip("this file system has no names that are not UTF-8")
+    for table in ("codes.csv", "codes.parquet"):
+        assert encode(run.path, photos, tmp_path / table) == 6
+    listed = set(pd.read_csv(tmp_path / "codes.csv")["image"])
+    assert listed == {"'=1+1.png", "'+a.png", "'-b.png", "'@c.png", "caf\\udce9.png", "plain.png"}
+    plain = set(pd.read_parquet(tmp_path / "codes.parquet")["image"])
+    assert plain == {"=1+1.png", "+a.png", "-b.png", "@c.png", "caf\\udce9.png", "plain.png"}

@@ -324,10 +324,9 @@ def test_halves_in_which_nothing_varies_are_left_out():
     row = karenina.score(codes, factors, metrics="mig", repeats=2, seed=3).rows[0]
     assert np.isfinite(row.value)
     assert np.isnan(row.std)
-    assert (
-        row.note
-        == "only 40 rows, of which scores are mostly chance; no standard deviation: every factor is constant in each of the halves"
-    )
+    few, _, none = row.note.partition("; ")
+    assert few == "only 40 rows, of which scores are mostly chance"
+    assert none == "no standard deviation: every factor is constant in each of the halves"
 
 
 def test_one_part_of_a_metric(perfect):

@@ -1,6 +1,8 @@
 """Trackers behind one writer; MLflow and Weights & Biases by stand-ins that record what they are told."""
 
 import ast
+import errno
+import os
 import sys
 import types
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import karenina
+from karenina.training import tracking
 from karenina.training.tracking import open_tracker
 
 
@@ -126,3 +129,19 @@ def test_trackers_and_extras_are_imported_only_when_asked_for():
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not extras & {name.split(".")[0] for name in names}, path
+
+
+def test_a_full_disk_at_the_tracker_is_its_own(monkeypatch):
+    class Full:
+        def __init__(self, where):
+            pass
+
+        def write(self, run, values, step):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        about = close = lambda self, *args: None
+
+    monkeypatch.setitem(tracking.TRACKERS, "mlflow", Full)
+    full = pytest.raises(ValueError, match="the tracker mlflow:somewhere cannot be written to: No space left")
+    with open_tracker("mlflow:somewhere") as tracker, full:
+        tracker.write("a", {"loss": 1.0}, 1)
