@@ -6,9 +6,9 @@
 ('background', 'x', 'y', 'radius')
 """
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from karenina._plugins import need
 from karenina._version import __version__
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        return getattr(need(_HOMES[name]), name)
     if name in _MODULES:
-        return importlib.import_module(f"karenina.{name}")
+        return need(f"karenina.{name}")
     raise AttributeError(f"module 'karenina' has no attribute {name!r}")
 
 

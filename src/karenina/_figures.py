@@ -2,9 +2,13 @@
 
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure as MatplotlibFigure
-from matplotlib.text import Text
+from karenina._plugins import extras
+
+with extras():
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as MatplotlibFigure
+    from matplotlib.text import Text
+
 
 DPI = 300  # fit to print
 MARGIN = 0.04  # inches

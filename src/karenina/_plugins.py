@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 @cache
-def found(group: str) -> dict[str, EntryPoint]:
+def found(group: str) -> "dict[str, EntryPoint]":
     """Name -> entry point of the plug-ins installed here. Nothing is imported until one is asked for by name."""
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=f"karenina.{group}")}
 
 
@@ -60,10 +64,35 @@ def named(reference: str, *, also: tuple[type, ...] = ()) -> Any:
     return function
 
 
-def need(module: str, extra: str, package: str | None = None) -> Any:
-    """A module of an optional dependency; a ValueError that names the extra to install where it is missing."""
+# The extra that installs a module which `pip install karenina` does not.
+EXTRAS = dict.fromkeys(("torch", "safetensors", "matplotlib", "jinja2", "h5py", "PIL"), "train")
+EXTRAS |= {"optuna": "search", "ray": "ray", "tensorboard": "track", "mlflow": "track", "wandb": "track"}
+EXTRAS |= dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "export")
+
+
+class MissingExtra(ModuleNotFoundError, ValueError):
+    """A package that an extra installs is not there. It is an ImportError for Python, and one line for commands."""
+
+
+@contextmanager
+def extras() -> Iterator[None]:
+    """Say which extra to install where an import within fails for want of it."""
     try:
+        yield
+    except MissingExtra:
+        raise
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in EXTRAS:
+            raise
+        package = {"PIL": "pillow"}.get(name, name)
+        raise MissingExtra(
+            f"{package} is not installed: pip install 'karenina[{EXTRAS[name]}]' (in a clone '.[{EXTRAS[name]}]')",
+            name=name,
+        ) from None
+
+
+def need(module: str) -> Any:
+    """Return a module of an optional dependency; an error that names the extra to install where it is missing."""
+    with extras():
         return import_module(module)
-    except ImportError:
-        name = package or module.partition(".")[0]
-        raise ValueError(f"{name} is not installed: pip install 'karenina[{extra}]' or {name}") from None

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from karenina._files import atomic
+from karenina._plugins import MissingExtra
 from karenina._style import COLOURS
 from karenina.audit._rules import characteristics, rules, sampling_errors, table_1
 from karenina.audit.experiments import EXPERIMENTS, LARGE
@@ -27,16 +29,22 @@ _MARKS = "osD^vPX*<>d"
 
 
 def write(audit: Audit, folder: str | os.PathLike[str]) -> list[Path]:
-    """audit.md with the tables, scores.csv, and for each protocol curves-*.png and failures-*.png."""
+    """Write audit.md with the tables, scores.csv, and for each protocol curves-*.png and failures-*.png.
+
+    Returns
+    -------
+    list of the files; without pictures where matplotlib is not installed (the extra `train`)
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     made = [folder / "audit.md", folder / "scores.csv"]
     pictures = []
-    for protocol in dict.fromkeys(audit.frame.protocol):
-        for kind, names in (("curves", PUBLISHED), ("failures", FAILURES)):
-            path = folder / f"{kind}-{protocol}.png"
-            if plot(audit, protocol, names, path):
-                pictures.append(path)
+    with suppress(MissingExtra):
+        for protocol in dict.fromkeys(audit.frame.protocol):
+            for kind, names in (("curves", PUBLISHED), ("failures", FAILURES)):
+                path = folder / f"{kind}-{protocol}.png"
+                if plot(audit, protocol, names, path):
+                    pictures.append(path)
     with atomic(made[0]) as part:
         part.write_text(markdown(audit, [path.name for path in pictures]))
     with atomic(made[1]) as part:

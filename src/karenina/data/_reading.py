@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
+from karenina._plugins import extras
 from karenina.data.sources import SOURCES
 from karenina.numerics.arrays import load_npz, npy_header, npz_keys, readable
+
+with extras():
+    import h5py
+    from PIL import Image
 
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 _BLOCK_BYTES = 1 << 26

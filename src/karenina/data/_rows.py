@@ -18,13 +18,16 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from karenina._files import atomic, held, open_regular, sweep
+from karenina._plugins import extras
 from karenina.data._reading import MEMORY_LIMIT, h5_dataset, open_h5
 from karenina.numerics.arrays import npy_header, readable
+
+with extras():
+    import h5py
 
 _MARK = 12  # characters of a hash in the name of a cache
 

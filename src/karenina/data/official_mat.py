@@ -11,11 +11,14 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
+from karenina._plugins import extras
 from karenina.data._reading import MEMORY_LIMIT, bad, find, missing
 from karenina.data._rows import CachedRows, Rows
 from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
+
+with extras():
+    from PIL import Image
 
 SMALLNORB = {
     "training": "smallnorb-5x46789x9x18x6x2x96x96-training",

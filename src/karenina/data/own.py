@@ -17,15 +17,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from karenina._files import as_utf8
+from karenina._plugins import extras
 from karenina._words import hint
 from karenina.data._attributes import read_factors
 from karenina.data._reading import h5_blocks, h5_dataset, h5_small, npz_array, npz_small, open_h5, open_image
 from karenina.data._rows import MEMORY_LIMIT, CachedRows, MappedRows, Rows, cache_folder, gather, h5_rows, memory_rows
 from karenina.data.dataset import TableDataSet
 from karenina.data.pairs import frame_pairs, read_pairs
+
+with extras():
+    from PIL import Image
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"}
 MOST_PIXELS = 178_956_970  # of one image: where Pillow takes a file for an attack

@@ -199,7 +199,7 @@ def _about(run: "Run", where: Any) -> dict[str, Any]:
 
 
 def _onnx(run: "Run", given: Any, folder: Path) -> None:
-    runtime, onnx, _ = (need(module, "export") for module in ("onnxruntime", "onnx", "onnxscript"))
+    runtime, onnx, _ = (need(module) for module in ("onnxruntime", "onnx", "onnxscript"))
     about = _about(run, _where(run, given))
     (folder / "model.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     if about["preprocessing"]["mode"] is not None:

@@ -30,7 +30,7 @@ RATES = (3e-4, 3e-3)
 
 
 def _optuna() -> Any:
-    optuna = need("optuna", "search")
+    optuna = need("optuna")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 

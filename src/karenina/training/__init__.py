@@ -2,6 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
+from karenina._plugins import extras
+
+with extras():
+    import torch  # noqa: F401
+
 from karenina.training.config import Config
 from karenina.training.loop import Progress, TrainingDiverged
 from karenina.training.many import train_many

@@ -32,7 +32,7 @@ class TensorBoard:
     """A folder of event files for each run."""
 
     def __init__(self, where: str):
-        make = need("torch.utils.tensorboard", "track", "tensorboard").SummaryWriter
+        make = need("torch.utils.tensorboard").SummaryWriter
         self.runs = _Runs(lambda run: make(f"{where}/{run}"))
 
     def about(self, run: str, values: Mapping[str, Any]) -> None:
@@ -52,7 +52,7 @@ class MLflow:
     """A run of the experiment "karenina" at a tracking URI, such as a folder or a server."""
 
     def __init__(self, where: str):
-        self.client = client = need("mlflow.tracking", "track").MlflowClient(tracking_uri=where)
+        self.client = client = need("mlflow.tracking").MlflowClient(tracking_uri=where)
         found = client.get_experiment_by_name("karenina")
         experiment = found.experiment_id if found else client.create_experiment("karenina")
         self.runs = _Runs(lambda run: client.create_run(experiment, run_name=run).info.run_id)
@@ -74,7 +74,7 @@ class WeightsAndBiases:
     """A run of a project."""
 
     def __init__(self, where: str):
-        wandb = need("wandb", "track")
+        wandb = need("wandb")
         self.runs = _Runs(lambda run: wandb.init(project=where, name=run, reinit="create_new"))
 
     def about(self, run: str, values: Mapping[str, Any]) -> None:

@@ -6,11 +6,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import SymmetricalLogLocator
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
+from karenina._plugins import extras
 from karenina._style import COLOURS
+
+with extras():
+    from matplotlib.ticker import SymmetricalLogLocator
 
 # A page of a journal is 7.2 inches wide, a column 3.5.
 PAGE, COLUMN = 7.2, 3.5
