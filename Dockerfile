@@ -6,7 +6,7 @@ COPY src src
 # With --build-arg PIP_EXTRA_INDEX_URL=URL of PyTorch's index of CPU builds pip takes torch's build for the CPU; without it
 # the one with CUDA (several GB), which runs on a CPU, too.
 ARG PIP_EXTRA_INDEX_URL=""
-RUN pip install --no-cache-dir -c constraints.txt .
+RUN pip install --no-cache-dir -c constraints.txt ".[train]"
 # The compiled numeric code is cached here whoever runs the container.
 ENV NUMBA_CACHE_DIR=/tmp/karenina-numba
 WORKDIR /data
