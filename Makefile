@@ -1,4 +1,4 @@
-# make demo: set up, then do the main job.   make test: set up, then run the tests.
+# make demo: set up, then do the main job.   make test: set up, then run the tests; make test-all: also the slow ones.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -6,13 +6,17 @@ TRAIN := .venv/.train
 # Those of speed, which need no folder of trained models.
 BENCHMARKS := data infomec metrics performance selection studies tasks training
 
-.PHONY: demo test lint format docs bench clean
+.PHONY: demo test test-all lint format docs bench clean
 
 demo: $(TRAIN)
 	$(BIN)/karenina demo --out demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+# The tests above, and then those of more than two seconds.
+test-all: test
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: $(READY)
 	$(BIN)/ruff check .

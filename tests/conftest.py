@@ -18,6 +18,20 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.pop("KARENINA_DATA", None)
 
 
+def pytest_collection_modifyitems(config, items):
+    """Mark the tests of slow.txt, which `make test` leaves out; a line that names no test is an error."""
+    root = Path(__file__).parent
+    lines = [line for line in (root / "slow.txt").read_text().splitlines() if not line.startswith("#")]
+    left = set(lines)
+    for item in items:
+        name = item.nodeid.removeprefix("tests/")
+        if found := {name, name.partition("[")[0]} & set(lines):
+            item.add_marker("slow")
+            left -= found
+    if left and config.args == [str(root)] and not config.option.keyword:
+        raise pytest.UsageError(f"tests/slow.txt names tests that are not there: {', '.join(sorted(left))}")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def print_dpi():
     """Figures are drawn with few pixels, which takes half the time; this is how many they have for users."""
