@@ -1,66 +1,48 @@
-"""docs/pictures/latents.gif: the sliders of a page, moved one after the other in Chromium.
+"""docs/pictures/latents.gif: each active latent of a model moves by itself, with the factor that it tells most of below.
 
 karenina demo --out demo
-python docs/latents_gif.py demo/report/index.html docs/pictures/latents.gif
+python docs/latents_gif.py demo/study docs/pictures/latents.gif
 """
 
-import base64
-import io
-import math
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
-from PIL import Image
-from selenium.webdriver import Chrome, ChromeOptions
-from selenium.webdriver.chrome.service import Service
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
 
-WIDTH = 620
-FRAMES = 14  # of one slider, there and back
-MOST_SLIDERS = 4
-EDGE = 10
-MOVE = """
-const inputs = [...document.querySelectorAll("#model .slider:not(.off) input")];
-inputs[arguments[0]].value = arguments[1];
-inputs[arguments[0]].dispatchEvent(new Event("input"));
-"""
-PLACE = 'const box = document.querySelector("#model .live").getBoundingClientRect();'
-PLACE += "return [box.left + scrollX, box.top + scrollY, box.width, box.height]"
+from karenina.pages.choice import choices
+from karenina.pages.contents import read_study
+from karenina.pages.model import details, traverse_prior
+from karenina.training import open as open_run
+
+SIDE, GAP, CAPTION = 192, 16, 30
+FRAMES = 32  # there and back
 
 
-def frames(page: Path) -> list[Image.Image]:
-    """One picture for each place of each slider; a slider ends where it began."""
-    options = ChromeOptions()
-    options.binary_location = str(shutil.which("chromium"))
-    words = ("headless", "no-sandbox", "disable-gpu", "disable-background-networking", "hide-scrollbars")
-    for word in (*words, f"user-data-dir={tempfile.mkdtemp()}", f"window-size={WIDTH + 120},900"):
-        options.add_argument(f"--{word}")
-    driver = Chrome(options, Service(shutil.which("chromedriver")))
-    try:
-        driver.get(page.resolve().as_uri())
-        for node in ("#model .starts", "#model .live details"):  # what does not move
-            driver.execute_script("document.querySelectorAll(arguments[0]).forEach((n) => n.remove())", node)
-        sliders = driver.execute_script(
-            'return [...document.querySelectorAll("#model .slider:not(.off) input")].map((i) => [+i.value, +i.max])'
-        )
-        x, y, width, height = driver.execute_script(PLACE)
-        clip = {"x": x - EDGE, "y": y - EDGE, "width": width + 2 * EDGE, "height": height + 2 * EDGE, "scale": 1}
-        found = []
-        for place, (value, reach) in enumerate(sliders[:MOST_SLIDERS]):
-            start = math.asin(max(-1.0, min(1.0, value / reach)))
-            for i in range(FRAMES):
-                driver.execute_script(MOVE, place, reach * math.sin(start + 2 * math.pi * i / FRAMES))
-                driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
-                shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"clip": clip, "captureBeyondViewport": True})
-                found.append(Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB"))
-            driver.execute_script(MOVE, place, value)
-        return found
-    finally:
-        driver.quit()
+def main(study: str, out: str) -> None:
+    contents = read_study(Path(study))
+    best = choices(contents)[0].best
+    shown = details(contents, [best])[best]
+    active = [latent for latent in shown["order"] if shown["kl"][latent] > shown["threshold"]]
+    run = open_run(contents.paths[best])
+    start = np.array(shown["starts"][0], dtype=np.float32)
+    moved = traverse_prior(run, start, np.array(active), FRAMES // 2)
+    there = np.sin(np.linspace(-np.pi / 2, np.pi / 2, FRAMES // 2))  # slowly at the ends
+    steps = np.round((there + 1) / 2 * (FRAMES // 2 - 1)).astype(int)
+    font = ImageFont.load_default(18)
+    frames = []
+    for step in [*steps, *steps[::-1]]:
+        sheet = Image.new("RGB", (len(active) * (SIDE + GAP) - GAP, SIDE + CAPTION), "white")
+        for place, latent in enumerate(active):
+            pixels = np.round(255 * moved[place, step]).clip(0, 255).astype(np.uint8)
+            picture = Image.fromarray(pixels.transpose(1, 2, 0) if len(pixels) == 3 else pixels[0]).convert("RGB")
+            left = place * (SIDE + GAP)
+            sheet.paste(picture.resize((SIDE, SIDE), Image.Resampling.NEAREST), (left, 0))
+            name = (shown["names"][latent] or [""])[0].replace("_", " ")
+            ImageDraw.Draw(sheet).text((left, SIDE + 5), f"latent {latent}: {name}", fill="#333333", font=font)
+        frames.append(sheet.quantize(128))
+    frames[0].save(out, save_all=True, append_images=frames[1:], duration=70, loop=0)
 
 
 if __name__ == "__main__":
-    first, *rest = (frame.quantize(96) for frame in frames(Path(sys.argv[1])))
-    first.save(sys.argv[2], save_all=True, append_images=rest, duration=110, loop=0, optimize=True)
-    print(f"{1 + len(rest)} frames of {first.width} x {first.height}, {Path(sys.argv[2]).stat().st_size:,} bytes")
+    main(*sys.argv[1:])

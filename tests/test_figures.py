@@ -83,7 +83,7 @@ def test_a_study_and_its_page(named, tmp_path):
     """The page draws every analysis."""
     from karenina.pages.page import report
 
-    page = report(named[0], tmp_path)
+    page = report(named[0], tmp_path, files=True)
     assert "factors_" in page.read_text()
     assert len(list((tmp_path / "figures").glob("*.pdf"))) > 15
 

@@ -38,7 +38,8 @@ def canvas(browser, which=0):
     from PIL import Image
 
     browser.execute_script(READY)
-    text = browser.execute_script(f"return document.querySelectorAll('canvas')[{which}].toDataURL('image/png')")
+    found = f"document.querySelectorAll('.live canvas, #comparison canvas')[{which}]"
+    text = browser.execute_script(f"return {found}.toDataURL('image/png')")
     image = Image.open(io.BytesIO(base64.b64decode(text.split(",")[1]))).convert("RGB")
     return np.asarray(image) / 255
 
@@ -69,6 +70,23 @@ def test_nothing_is_loaded_from_elsewhere_and_nothing_goes_wrong(browser, page):
     assert asked
     assert all(url.startswith(("file:", "data:")) for url in asked)
     assert browser.get_log("browser") == []
+
+
+def test_the_latents_of_the_answer_move_until_they_are_clicked(browser, page):
+    visit(browser, page)
+    frame = "return document.querySelector('.movers canvas').toDataURL()"
+    wait = "return new Promise((done) => setTimeout(done, 500))"
+
+    def frames():
+        found = set()
+        for _ in range(4):
+            browser.execute_script(wait)
+            found.add(browser.execute_script(frame))
+        return found
+
+    assert len(frames()) > 1
+    browser.execute_script("document.querySelector('.movers').click()")
+    assert len(frames()) == 1
 
 
 def test_every_model_is_a_point_and_a_click_opens_it(browser, page):

@@ -62,7 +62,10 @@ def test_the_page_is_one_file_without_addresses(page):
     assert "</script" not in json.dumps(data_in(text))
 
 
-def test_figures_are_files_too(page):
+def test_figures_are_files_on_request(study, page, tmp_path):
+    assert not re.findall(r'href="figures/\w+\.(?:png|pdf)"', page.read_text())
+    assert {file.suffix for file in (page.parent / "figures").iterdir()} == {".csv"}
+    page = report(study, tmp_path, files=True)
     names = re.findall(r'href="figures/(\w+\.(?:png|pdf))"', page.read_text())
     assert {"by_strength.png", "by_strength.pdf", "traversals_best.pdf", "dynamics_most.png"} <= set(names)
     for name in names:
@@ -285,3 +288,19 @@ def test_quantised_codes_are_compared_by_their_own_kl(tmp_path):
     for letter, run in zip("ab", runs):
         found = sorted(row[f"kl_{letter}"] for row in rows)
         assert found == pytest.approx(sorted(run.kl(images)))  # about 50 nats each before
+
+
+def test_the_answer_is_three_numbers_beside_their_thresholds(study):
+    contents = contents_module.read_study(study)
+    choice = choice_module.choices(contents)[0]
+    by_name = {one.name: one for one in choice.readings}
+    assert {"independence", "labels"} <= set(by_name)  # three steps agree on nothing
+    row = list(contents.about["run"]).index(choice.best)
+    checked = contents.score(choice.checks[0])
+    assert by_name["labels"].value == checked[row]
+    assert by_name["labels"].holds == (checked[row] > np.nanmean(checked))
+    codes, kl = contents.codes(choice.best)
+    active = np.array(codes)[:, kl > contents.kl_threshold]
+    expected = np.abs(np.triu(pd.DataFrame(active).corr("spearman").to_numpy(), 1)).max()
+    assert by_name["independence"].value == pytest.approx(expected)
+    assert [one.rank for one in choice.leaders] == list(range(1, 1 + min(5, len(checked))))

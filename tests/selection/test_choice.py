@@ -133,3 +133,9 @@ def test_nothing_to_choose_from():
     off = choose("aa", [0, 0], [np.nan] * 2, [np.nan] * 2, lambda i: 1.0)
     assert off.best is None
     assert off.judge("a").why == "No model has an active latent."
+
+
+def test_a_model_that_disagrees_with_its_own_seeds_is_not_taken_however_much_it_resembles_others():
+    within, across = [0.95, 0.5, 0.94, 0.93, 0.3, 0.3, 0.2, 0.2], [0.4, 0.7, 0.5, 0.45, 0.3, 0.3, 0.3, 0.3]
+    found = choose("aaaabbbb", [4] * 8, within, across, lambda i: 1.0)
+    assert found.order[:4] == [2, 3, 0, 1]

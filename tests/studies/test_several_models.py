@@ -97,7 +97,7 @@ def test_one_threshold_everywhere():
 
     used = [inspect.signature(f).parameters["kl_threshold"].default for f in (rank, compare, plain_scores)]
     used += [inspect.signature(f).parameters["kl_threshold"].default for f in (rank_command, compare_command)]
-    used += [Selection().kl_threshold, parse(PLAN).selection.kl_threshold]
+    used += [Selection().kl_threshold, parse(PLAN.format(data='"blobs"')).selection.kl_threshold]
     assert set(used) == {ACTIVE_KL}
     assert inspect.signature(udr).parameters["kl_threshold"].default is None  # this one, or the release's
 

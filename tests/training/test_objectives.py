@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import karenina
 from karenina.models import objectives, supervised
 from karenina.models.discriminator import Discriminator, permute_dims
 from karenina.models.networks import build
@@ -197,3 +198,18 @@ def test_gradient_by_finite_differences(name: str) -> None:
     width = 1e-7
     difference = (moved(width) - moved(-width)) / (2 * width)
     assert difference == pytest.approx(float(slope), rel=1e-5)
+
+
+def test_the_smallest_numbers_count_as_nothing_in_training_and_weights_are_the_same(monkeypatch):
+    def tiny() -> float:
+        return torch.tensor([1e-38]).mul(0.01).item()
+
+    assert tiny() > 0
+    with at_precision("float32", torch.device("cpu")):
+        assert tiny() == 0
+    assert tiny() > 0
+    runs = [karenina.train("blobs", "beta_vae", beta=16, latents=4, steps=150)]
+    monkeypatch.setattr(torch, "set_flush_denormal", lambda on: True)
+    runs.append(karenina.train("blobs", "beta_vae", beta=16, latents=4, steps=150))
+    first, second = (run.module.state_dict() for run in runs)
+    assert all(torch.equal(first[name], second[name]) for name in first)

@@ -32,6 +32,7 @@ def report(
     ],
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the page; default DIR/report.")] = None,
     figures: Annotated[bool, typer.Option(help="Include the analyses, which take most of the time.")] = True,
+    files: Annotated[bool, typer.Option("--files", help="Also write every figure as PNG and PDF.")] = False,
     megabytes: Annotated[
         float, typer.Option(metavar="N", help="Maximum size of the page; if needed, fewer models have live latents.")
     ] = 20.0,
@@ -50,7 +51,7 @@ def report(
     data = with_options(data, size, grey, factors_csv)
     use_device(device)
     progress = (lambda text: say(text, file=sys.stderr)) if sys.stderr.isatty() else None
-    options: dict[str, Any] = {"figures": figures, "megabytes": megabytes, "progress": progress}
+    options: dict[str, Any] = {"figures": figures, "files": files, "megabytes": megabytes, "progress": progress}
     folders = [folder for path in paths for folder in folders_of_models(path)]
     where = out if out is not None or folders == paths else paths[0] / "report"
     _wrote(make(folders, where, data=data, data_dir=data_dir, **options), as_json)
@@ -119,15 +120,15 @@ def demo(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """The main job in less than two minutes: train a sweep, choose without labels, check with labels, make the page."""
+    """The main job in a minute: train a sweep, choose without labels, check with labels, make the page."""
     from karenina.pages.demo import demo as run
 
     use_device(device)
-    page = run(out, workers, say=(lambda text: say(text, file=sys.stderr)) if as_json else say)
+    page, best = run(out, workers, say=(lambda text: say(text, file=sys.stderr)) if as_json else say)
     if as_json:
-        _wrote(page, as_json, study=out / "study")
+        _wrote(page, as_json, study=out / "study", best=best)
     else:
-        next_steps(("rank", out / "study"), ("study", "analyse", out / "study"))
+        next_steps(("show", best, "--data", out / "rooms.npz"), ("fit", "YOUR_IMAGES", "--out", "mine"))
 
 
 def _wrote(page: Path, as_json: bool, **more: Any) -> None:

@@ -19,6 +19,10 @@ from karenina.numerics.compile import njit
 
 Array = NDArray[Any]
 
+# Written as 0 and -1, numba would compile each function that is given them once more for that very number.
+_ZERO: Any = np.int64(0)
+_NONE: Any = np.int64(-1)
+
 # How far weights may still move when descent stops: on the paths of cross-validation, where it only has to tell which
 # alpha is best (the error is quadratic in it), and for the weights that count.
 _PATH_TOL = 1e-5
@@ -77,7 +81,7 @@ def _enter(
         for a in range(m):
             x[a] = gram[i, support[a]]
         _solve(low, m, x)
-        length, out, fall = np.inf, -1, -1.0
+        length, out, fall = np.inf, _NONE, -1.0
         for a in range(m):
             pull = sides[i] * x[a] * sides[support[a]]
             fall += pull
@@ -119,7 +123,7 @@ def lasso_paths(gram: Array, covariance: Array, grid: Array) -> Array:
     for t in range(k):
         target = covariance[:, t].copy()
         w = np.zeros(d)
-        m = 0
+        m = _ZERO
         largest = 0.0
         for j in range(d):
             p[j], q[j] = target[j], 0.0
@@ -129,7 +133,7 @@ def lasso_paths(gram: Array, covariance: Array, grid: Array) -> Array:
             alpha = grid[t, s]
             refused = np.zeros(d, np.bool_)
             for _ in range(100 * (d + 1)):
-                length, out = 1.0, -1
+                length, out = 1.0, _NONE
                 for a in range(m):
                     j, goal = support[a], u[a] - alpha * v[a]
                     if goal * sides[j] <= 0.0:
@@ -142,7 +146,7 @@ def lasso_paths(gram: Array, covariance: Array, grid: Array) -> Array:
                     refused[support[out]] = length == 0.0
                     m = _leave(gram, w, support, m, out, low)
                 else:
-                    most, i = alpha * (1 + 1e-9) + noise, -1
+                    most, i = alpha * (1 + 1e-9) + noise, _NONE
                     for j in range(d):
                         if w[j] == 0.0 and not refused[j] and abs(p[j] + alpha * q[j]) > most:
                             most, i = abs(p[j] + alpha * q[j]), j

@@ -23,9 +23,14 @@ MOST_CHECKS = 4
 LABEL_FREE = ("reconstruction", "kl", "informative_latents")
 
 
+# The strongest rank correlation of two latents that still counts as independence: a medium one (Cohen, 1988).
+MOST_CORRELATED = 0.3
+LEADERS = 5
+
+
 @dataclass(frozen=True)
 class Pick:
-    """The best model with this many active latents. rank: among all models of its data set."""
+    """A model. score: its UDR. rank: among all models of its data set. chance: the UDR that chance alone explains."""
 
     run: str
     label: str
@@ -35,13 +40,26 @@ class Pick:
     high: float
     rank: int
     checks: tuple[float, ...]
+    chance: float
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A number about the chosen model beside its threshold. holds: whether it is on the right side of it."""
+
+    name: str
+    value: float
+    threshold: str
+    holds: bool
+    text: str
 
 
 @dataclass(frozen=True)
 class Choice:
-    """For one data set. picks: one per number of active latents. checks: names of supervised scores.
+    """For one data set. picks: one per number of active latents. leaders: the first of the ranking.
 
-    best: the model with the highest score among those that are worth picking. sure, labels: what to think of it, in
+    best: the model with the highest score among those that are worth picking. checks: names of supervised scores.
+    readings: how it fares, in numbers. level: how sure that is, in a word. sure, labels: what to think of it, in
     sentences with this study's numbers. worth: False when no model is worth picking; the headline then says why.
     """
 
@@ -54,6 +72,9 @@ class Choice:
     sure: str
     labels: str
     worth: bool = True
+    level: str = ""
+    readings: tuple[Reading, ...] = ()
+    leaders: tuple[Pick, ...] = ()
 
     @property
     def bounded(self) -> bool:
@@ -88,13 +109,24 @@ def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:
     agreement = found.agreement(first)
     udr = agreement.udr if agreement is not None else float("nan")
     said = headline(str(row["label"]), active[first], int(row["latents"]), udr, verdict.chance, len(rows))
-    if verdict.level == NO_TRUST:
+    worth = verdict.level != NO_TRUST
+    numbers = _readings(contents, rows, found, checks) if found.best is not None else ()
+    each = {i: _pick(contents, rows, values, found, checks, rank) for rank, i in enumerate(found.order, start=1)}
+    picks: dict[int, Pick] = {}
+    for i, pick in each.items():
+        setting = found.agreement(i)
+        if i not in found.unusable and setting is not None and setting.value > 0:
+            picks.setdefault(pick.informative, pick)
+    if worth:
+        sure = f"{verdict} {_how_sure(contents, rows, values, found)}"
+    else:
         said = f"None of these {len(rows)} models is worth picking. {verdict.why}"
         sure = "Train more seeds, longer, or with other strengths, and look at the reconstructions first."
-        return Choice(data, len(rows), said, runs[first], (), checks, sure, agree, False)
-    picks = _picks(contents, rows, values, found, checks)
-    sure = f"{verdict} {_how_sure(contents, rows, values, found)}"
-    return Choice(data, len(rows), said, runs[first], picks, checks, sure, agree)
+    listed = tuple(picks[count] for count in sorted(picks)) if worth else ()
+    leaders = tuple(each[i] for i in found.order[:LEADERS])
+    return Choice(
+        data, len(rows), said, runs[first], listed, checks, sure, agree, worth, verdict.level, numbers, leaders
+    )
 
 
 def _first_version(contents: Contents, *, a2a: bool) -> NDArray[np.float64]:
@@ -124,21 +156,49 @@ def check_scores(contents: Contents) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))[:MOST_CHECKS]
 
 
-def _picks(
-    contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], choice: Chosen, checks: tuple[str, ...]
-) -> tuple[Pick, ...]:
-    """Return the best model for each number of active latents, of the settings whose seeds agree."""
-    found: dict[int, Pick] = {}
-    for rank, i in enumerate(choice.order, start=1):
-        count = choice.active[i]
-        agreement = choice.agreement(i)
-        if count in found or i in choice.unusable or agreement is None or agreement.value <= 0:
-            continue
-        about = contents.about.iloc[rows[i]]
-        low, high, _ = contents.intervals.get(about["run"], (np.nan, np.nan, 0))
-        scores = tuple(float(contents.score(name)[rows[i]]) for name in checks)
-        found[count] = Pick(str(about["run"]), str(about["label"]), count, float(values[i]), low, high, rank, scores)
-    return tuple(found[count] for count in sorted(found))
+def _pick(
+    contents: Contents,
+    rows: NDArray[np.int64],
+    values: NDArray[np.float64],
+    choice: Chosen,
+    checks: tuple[str, ...],
+    rank: int,
+) -> Pick:
+    i = choice.order[rank - 1]
+    about, agreement = contents.about.iloc[rows[i]], choice.agreement(i)
+    low, high, _ = contents.intervals.get(about["run"], (np.nan, np.nan, 0))
+    scores = tuple(float(contents.score(name)[rows[i]]) for name in checks)
+    limit = agreement.chance if agreement is not None else float("nan")
+    return Pick(
+        str(about["run"]), str(about["label"]), choice.active[i], float(values[i]), low, high, rank, scores, limit
+    )
+
+
+def _readings(
+    contents: Contents, rows: NDArray[np.int64], choice: Chosen, checks: tuple[str, ...]
+) -> tuple[Reading, ...]:
+    """Return what is known of the chosen model: agreement, independence, and labels where there are any."""
+    first, found = choice.order[0], []
+    agreement = choice.agreement(first)
+    if agreement is not None:
+        text = f"UDR of its {agreement.seeds} seeds" if agreement.seeds > 1 else "its UDR with all other models"
+        limit = f"chance reaches {agreement.chance:.2f}"
+        found.append(Reading("agreement", agreement.udr, limit, agreement.value > 0, text))
+    codes, kl = contents.codes(str(contents.about["run"].iloc[rows[first]]))
+    active = np.array(codes)[:, kl > contents.kl_threshold]
+    if active.shape[1] > 1:
+        most = float(np.abs(np.triu(spearman(active.astype(float))[0], 1)).max())
+        limit = f"{MOST_CORRELATED:.1f} at most"
+        text = "the strongest rank correlation of two latents"
+        found.append(Reading("independence", most, limit, most <= MOST_CORRELATED, text))
+    if checks:
+        values = contents.score(checks[0])[rows]
+        if np.isfinite(values[first]) and np.isfinite(values).sum() > 1:
+            place, known = int((values > values[first]).sum()) + 1, int(np.isfinite(values).sum())
+            mean = float(np.nanmean(values))
+            text = f"{checks[0]}, which the choice did not see: number {place} of {known}"
+            found.append(Reading("labels", float(values[first]), f"the mean is {mean:.2f}", values[first] > mean, text))
+    return tuple(found)
 
 
 def _how_sure(contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], choice: Chosen) -> str:

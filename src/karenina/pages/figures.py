@@ -64,8 +64,11 @@ class Section:
     table: tuple[tuple[str, ...], ...] = ()
 
 
-def sections(contents: Contents, folder: Path, say: Callable[[str], None]) -> list[Section]:
-    """All sections that there is enough for; their figures are also written to `folder` as PNG and PDF."""
+def sections(contents: Contents, folder: Path, say: Callable[[str], None], *, files: bool = False) -> list[Section]:
+    """Return all sections that there is enough for; their tables are in `folder` as CSV.
+
+    files: also write the figures there, as PNG and PDF, which takes most of the time.
+    """
     if len(contents.about) < 2:
         return []
     found, missing = [], []
@@ -89,9 +92,9 @@ def sections(contents: Contents, folder: Path, say: Callable[[str], None]) -> li
         chosen = [score for score in dict.fromkeys([*ranked, *prefer]) if score in present]
         chart = analysis.chart(frame, chosen[:MOST_PANELS] or None)
         folded = name in FOLDED or (one_method and name in FOLDED_FOR_ONE_METHOD)
-        found.append(keep(chart, folder, name, analysis.title, text, folded=folded, table=True))
+        found.append(keep(chart, folder, name, analysis.title, text, folded=folded, table=True, files=files))
     parts = [Section("analyses", "Analyses", "", tuple(sorted(found, key=lambda one: one.folded)), tuple(missing))]
-    return parts + _best_and_worst(contents, folder, say)
+    return parts + _best_and_worst(contents, folder, say, files)
 
 
 def _says_it_all(name: str, frame: Any) -> bool:
@@ -101,14 +104,15 @@ def _says_it_all(name: str, frame: Any) -> bool:
     return name in ("polarised", "beats_random") and len(frame) < 2
 
 
-def _best_and_worst(contents: Contents, folder: Path, say: Callable[[str], None]) -> list[Section]:
+def _best_and_worst(contents: Contents, folder: Path, say: Callable[[str], None], files: bool) -> list[Section]:
     """Best and worst models beside each other, for each data set."""
     parts: dict[str, list[Shown]] = {"alike": [], "traversals": [], "importance": [], "dynamics": []}
     for (data,), rows in contents.scores.groups("data")[:MOST_DATA_SETS]:
         names = [str(contents.about["run"].iloc[i]) for i in rows]
         for kind, drawn in best_and_worst(contents, str(data), names):
             say(f"figure {drawn.name}")
-            parts[kind].append(keep(drawn.figure, folder, drawn.name, drawn.title, drawn.caption, drawn.pictures))
+            about = (drawn.name, drawn.title, drawn.caption, drawn.pictures)
+            parts[kind].append(keep(drawn.figure, folder, *about, files=files))
     headings = {
         "traversals": (
             "Traversals at both ends of the ranking",
@@ -144,14 +148,16 @@ def keep(
     *,
     folded: bool = False,
     table: bool = False,
+    files: bool = True,
 ) -> Shown:
-    """Write a chart or a figure as PNG and PDF, and give it for the page. table: there is a CSV of its numbers, too."""
-    drawn = draw(figure) if isinstance(figure, Chart) else figure
-    files = [f"{name}.png", f"{name}.pdf"]
-    with atomic(folder / files[0]) as png, atomic(folder / files[1]) as pdf:
-        drawn.savefig(png, pdf)
+    """Return a chart or a figure for the page. files: write it as PNG and PDF. table: there is a CSV of its numbers."""
+    written = [f"{name}.png", f"{name}.pdf"] if files else []
+    if files:
+        drawn = draw(figure) if isinstance(figure, Chart) else figure
+        with atomic(folder / written[0]) as png, atomic(folder / written[1]) as pdf:
+            drawn.savefig(png, pdf)
     chart = figure.to_json() if isinstance(figure, Chart) else None
-    return Shown(name, title, text, chart, pictures, folded, (*files, *([f"{name}.csv"] if table else [])))
+    return Shown(name, title, text, chart, pictures, folded, (*written, *([f"{name}.csv"] if table else [])))
 
 
 class Drawn(NamedTuple):

@@ -91,7 +91,7 @@ def describe(
         "span": prior_span(run),
         "reach": reaches(run, starts),
         "names": _names(information, active, order, moved),
-        "traversal": picture(mosaic(moved), active[order]),
+        "traversal": {**picture(mosaic(moved), active[order]), "steps": moved.shape[1]},
         "starts": np.round(starts.astype(float), 3).tolist(),
         "reconstructions": _reconstructions(run, starts, inputs),
         "importance": information,

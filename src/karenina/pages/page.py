@@ -1,6 +1,6 @@
 """A report as one HTML page that carries everything: `report` for a study or some runs, `show` for one run.
 
-The page is written beside a folder `figures` with the same figures as PNG and PDF.
+The page is written beside a folder `figures` with its tables as CSV and, on request, its figures as PNG and PDF.
 """
 
 import json
@@ -37,6 +37,7 @@ def report(
     out: str | os.PathLike[str] | None = None,
     *,
     figures: bool = True,
+    files: bool = False,
     megabytes: float = MEGABYTES,
     metrics: Sequence[str] | None = None,
     data: str | os.PathLike[str] | None = None,
@@ -53,6 +54,8 @@ def report(
         Folder for the page; by default `report` in the study's directory or in the first one given.
     figures : bool
         With the analyses, which take most of the time.
+    files : bool
+        Also write every figure as PNG and PDF, fit to print, into the folder `figures` beside the page.
     megabytes : float
         A larger page has fewer models with live latents, until it is not larger or there are none.
     metrics : sequence of str, optional
@@ -84,7 +87,7 @@ def report(
         return agents(given[0], Path(out) if out is not None else given[0] / "report")
     contents = read(given, data_dir, metrics, data)
     where = Path(out) if out is not None else given[0] / "report"
-    return write(contents, where, progress, figures=figures, megabytes=megabytes)
+    return write(contents, where, progress, figures=figures, files=files, megabytes=megabytes)
 
 
 def _directory(run: "Run | str | os.PathLike[str]") -> Path:
@@ -164,21 +167,23 @@ def write(
     progress: Say | None = None,
     *,
     figures: bool = True,
+    files: bool = False,
     megabytes: float = MEGABYTES,
+    found: list[Choice] | None = None,
 ) -> Path:
-    """Write out/index.html and out/figures/."""
+    """Write out/index.html and out/figures/. found: the choices, where they are known."""
     say: Say = progress or (lambda text: None)
     for folder in (out, out / "figures"):
         sweep(folder)
-    found: list[Choice] = []
     shown: dict[str, dict[str, Any]] = {}
+    if found is None:
+        found = choices(contents) if len(contents.frame) else []
     if len(contents.frame):
-        found = choices(contents)
         say(f"pictures of {len(contents.about)} models")
         first = [run for choice in found for run in [choice.best, *(pick.run for pick in choice.picks)]]
         shown = details(contents, priority(contents, first))
         say("figures")
-    parts = sections(contents, out / "figures", say) if len(contents.frame) and figures else []
+    parts = sections(contents, out / "figures", say, files=files) if len(contents.frame) and figures else []
     page = _fit(lambda kept: render(_page(contents, found, kept, parts)), shown, megabytes)
     return save(out, page)
 
@@ -273,7 +278,8 @@ def _subtitle(contents: Contents) -> str:
     about = contents.about
     counts = [(len(about), "model"), (about["seed"].nunique(), "seed"), (about["setting"].nunique(), "setting")]
     words = [_count(number, name) for number, name in counts]
-    return f"{', '.join(words)}; {', '.join(sorted(set(about['method'])))} on {', '.join(sorted(set(about['data'])))}"
+    data = sorted({Path(name).name for name in about["data"]})
+    return f"{', '.join(words)}; {', '.join(sorted(set(about['method'])))} on {', '.join(data)}"
 
 
 def _count(number: int, name: str) -> str:

@@ -164,7 +164,8 @@ def choose(
     """Choose one of M models by how far the seeds of settings agree.
 
     The settings whose seeds agree more than chance, with at least KEPT of the best one's agreement, count; among their
-    models the one with the highest UDR of all to all is chosen. Models without an active latent, and those whose
+    models that agree with the other seeds more than chance themselves, the one with the highest UDR of all to all is
+    chosen. Models without an active latent, and those whose
     reconstructions are no better than the mean image, are not taken and do not speak for their setting. Where no
     setting has two models, every model is judged by itself, by its UDR of all to all.
 
@@ -195,9 +196,15 @@ def choose(
         agreements = _agreements(settings, active, inside, among, unusable)
         kept = _kept(agreements)
 
-        def key(i: int, kept: set[Hashable] = kept) -> tuple[bool, bool, bool, float]:
+        alone = {
+            i
+            for i, setting in enumerate(settings)
+            if setting in agreements and agreements[setting].seeds > 1 and not inside[i] > agreements[setting].chance
+        }
+
+        def key(i: int, kept: set[Hashable] = kept, alone: set[int] = alone) -> tuple[bool, bool, bool, bool, float]:
             score = scores[i] if math.isfinite(scores[i]) else -1.0
-            return not active[i], i in unusable, settings[i] not in kept, -score
+            return not active[i], i in unusable, settings[i] not in kept, i in alone, -score
 
         order = sorted(range(len(settings)), key=key)
         # Where a setting may be taken all its models are looked at, so that what is asked first changes nothing.

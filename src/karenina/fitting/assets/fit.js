@@ -32,3 +32,6 @@ if (save) {
   });
 }
 check();
+
+// The pictures that move in the answer are those of the latents below, which the page carries once.
+document.querySelectorAll("[data-copy]").forEach((image) => (image.src = document.querySelector(`#${image.dataset.copy} img`).src));

@@ -90,3 +90,34 @@ function labelledRows(picture, rows, alt) {
 
 const pictureOf = (picture, alt) =>
   make("img", { class: "pixels", src: picture.src, width: picture.width, height: picture.height, alt, style: `width:100%;max-width:${Math.max(picture.width, 420)}px;height:auto` });
+
+// Active latents that move by themselves, from the traversal of a model: {order, kl, threshold, names, traversal}. They
+// stand still, in the middle, for those who ask for less motion; a click stops and starts them.
+function moveLatents(box, details, most = 6) {
+  const { src, width, height, steps } = details.traversal;
+  const cell = [width / steps, height / details.order.length];
+  const rows = details.order.map((latent, row) => [latent, row]).filter(([latent]) => details.kl[latent] > details.threshold).slice(0, most);
+  if (!rows.length) return;
+  const sheet = new Image(), screens = rows.map(([latent, row]) => {
+    const meaning = meaningOf(details.names[latent]);
+    const canvas = make("canvas", { width: cell[0] - 1, height: cell[1] - 1, role: "img", "aria-label": `latent ${latent} moving${meaning ? `: ${meaning}` : ""}` });
+    box.append(make("figure", {}, canvas, make("figcaption", { text: `latent ${latent}` }, meaning ? make("em", { text: meaning }) : "")));
+    return [canvas.getContext("2d"), row];
+  });
+  const show = (column) => screens.forEach(([screen, row]) => {
+    screen.clearRect(0, 0, cell[0], cell[1]);
+    screen.drawImage(sheet, column * cell[0], row * cell[1], cell[0] - 1, cell[1] - 1, 0, 0, cell[0] - 1, cell[1] - 1);
+  });
+  let at = 0, moving = !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const round = 2 * (steps - 1);
+  sheet.onload = () => {
+    show(Math.floor(steps / 2));
+    setInterval(() => {
+      if (!moving || document.hidden) return;
+      at = (at + 1) % round;
+      show(at < steps ? at : round - at);
+    }, 130);
+  };
+  box.addEventListener("click", () => (moving = !moving));
+  sheet.src = src;
+}

@@ -391,10 +391,11 @@ if (DATA.models) {
     $("model").scrollIntoView();
   });
 }
+document.querySelectorAll("[data-movers]").forEach((box) => DATA.details[box.dataset.movers] && moveLatents(box, DATA.details[box.dataset.movers]));
 if (DATA.charts) setUpCharts();
 if (DATA.compare) setUpComparison();
 watchSections();
 window.addEventListener("beforeprint", () => {
-  document.querySelectorAll("#model details, details.figure").forEach((node) => (node.open = true));
+  document.querySelectorAll("#model details, .answer details, details.figure").forEach((node) => (node.open = true));
   hideTip();
 });
