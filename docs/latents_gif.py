@@ -1,4 +1,4 @@
-"""docs/pictures/latents.gif: each active latent of a model moves by itself, with the factor that it tells most of below.
+"""docs/pictures/latents.gif: each active latent of a model moves by itself, above what it tells of.
 
 karenina demo --out demo
 python docs/latents_gif.py demo/study docs/pictures/latents.gif
