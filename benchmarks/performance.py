@@ -23,12 +23,12 @@ from threadpoolctl import threadpool_limits
 from timing import cpu_seconds
 
 from karenina.numerics import lasso, logistic
-from karenina.numerics.column_kernels import standardised_ranks
-from karenina.numerics.ensembles import Binned, Sorted, boost, forest
+from karenina.numerics.columns import standardised_ranks
 from karenina.numerics.histograms import count, discretise, information
-from karenina.numerics.lasso_kernels import lassos
+from karenina.numerics.lasso import lassos
 from karenina.numerics.neighbours import label_information
 from karenina.numerics.one_variable import linear_svm, tree_levels
+from karenina.numerics.trees import Binned, Sorted, boost, forest
 from karenina.selection import similarity_matrix
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"

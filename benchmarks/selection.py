@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from timing import cpu_seconds
 
 from karenina._process import cores
-from karenina.numerics.gaussian_sums import gaussian_sum
+from karenina.numerics.gaussian import gaussian_sum
 from karenina.selection import alike, dynamics, udr
 
 warnings.simplefilter("ignore")

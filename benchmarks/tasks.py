@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 from timing import cpu_seconds
 
-from karenina.numerics.ensembles import Binned, boost
+from karenina.numerics.trees import Binned, boost
 from karenina.tasks import downstream, fairness, shift
 
 SIZES = (3, 6, 40, 32, 32)

@@ -20,13 +20,14 @@ from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
 from karenina.data.dsprites import GRID as DSPRITES_GRID
 from karenina.data.official import (
     DSPRITES,
+    SMALLNORB,
     cars3d_file,
     dsprites_file,
     mpi3d_file,
+    norb_matrix,
     shapes3d_file,
     smallnorb_file,
 )
-from karenina.data.official_mat import SMALLNORB, norb_matrix
 from karenina.data.shapes3d import GRID as SHAPES3D_GRID
 
 FIXTURES = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "format-fixtures"

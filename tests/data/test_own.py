@@ -10,8 +10,7 @@ from PIL import Image
 
 import karenina
 from karenina.data import _rows, own
-from karenina.data.own import array_file, folder, open_own
-from karenina.data.streaming import stream, survey
+from karenina.data.own import array_file, folder, open_own, stream, survey
 
 RNG = np.random.default_rng(0)
 

@@ -5,8 +5,7 @@ import pytest
 from PIL import Image
 
 from karenina.data import TableDataSet, load
-from karenina.data.biased import biased
-from karenina.data.pairs import Pairs
+from karenina.data.biased import Pairs, biased
 from karenina.data.teapots import in_gap
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from karenina.data import _shapes3d_scene as scene
 from karenina.data import shapes3d as module
+from karenina.data import shapes3d as scene
 from karenina.data.shapes3d import GEOMETRIES, GRID, shapes3d
 
 SHEET = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "look_shapes3d.jpg"

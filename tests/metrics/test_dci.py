@@ -15,9 +15,9 @@ from sklearn.linear_model import LassoCV
 
 from karenina.metrics._dci import Lasso, Trees, dci, dci_from_importance
 from karenina.numerics import lasso
-from karenina.numerics.columns import standardised
-from karenina.numerics.ensembles import Sorted, forest
-from karenina.numerics.ensembles import boost as fit_boosted
+from karenina.numerics.arrays import standardised
+from karenina.numerics.trees import Sorted, forest
+from karenina.numerics.trees import boost as fit_boosted
 
 MODELS = ("lasso", "forest", "boosted")
 LASSO = Lasso(scale="range", alphas=(1e-4, 1e-3, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
-from karenina.numerics.ensembles import Binned, Sorted, boost
+from karenina.numerics.trees import Binned, Sorted, boost
 
 
 def blurred(n, sizes, noise, seed=0):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from karenina.numerics.gaussian_sums import gaussian_sum
+from karenina.numerics.gaussian import gaussian_sum
 
 
 def direct(a, b):

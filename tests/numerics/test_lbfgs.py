@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from karenina.numerics.lbfgs import STEP, first_step, next_step
-from karenina.numerics.softmax import ROWS, Rows, descend
+from karenina.numerics.softmax import ROWS, STEP, Rows, descend, first_step, next_step
 
 
 def problem(seed, separable=False):

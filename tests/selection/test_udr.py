@@ -75,7 +75,7 @@ def test_lasso_and_multitask_lasso_equal_scikit_learn(rotation, noise, n):
 
 @pytest.mark.parametrize(("rotation", "noise", "n"), CASES)
 def test_cross_validation_equals_scikit_learn(rotation, noise, n):
-    from karenina.numerics.lasso_kernels import centred, cross_validate
+    from karenina.numerics.lasso import centred, cross_validate
 
     rng = np.random.default_rng(2)
     factors = rng.normal(size=(n, 5))

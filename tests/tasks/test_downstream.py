@@ -9,7 +9,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 
 from karenina.numerics import logistic
-from karenina.numerics.ensembles import Binned, boost
+from karenina.numerics.trees import Binned, boost
 from karenina.tasks import downstream
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._plugins import extras
-from karenina.data.sources import SOURCES
+from karenina.data.download import SOURCES
 from karenina.numerics.arrays import load_npz, npy_header, npz_keys, readable
 
 with extras():

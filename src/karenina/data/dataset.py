@@ -195,7 +195,7 @@ class DataSet:
     """
 
     labelled = True
-    pairs: NDArray[np.int64] | None = None  # (m, 2), images that belong together: see karenina.data.pairs
+    pairs: NDArray[np.int64] | None = None  # (m, 2), images that belong together: see karenina.data.biased
 
     def __init__(
         self,

@@ -8,24 +8,26 @@ import math
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from karenina._files import as_utf8
 from karenina._plugins import extras
 from karenina._words import hint
-from karenina.data._attributes import read_factors
+from karenina.data import DataSet, load, names, own_path
 from karenina.data._reading import h5_blocks, h5_dataset, h5_small, npz_array, npz_small, open_h5, open_image
 from karenina.data._rows import MEMORY_LIMIT, CachedRows, MappedRows, Rows, cache_folder, gather, h5_rows, memory_rows
+from karenina.data.biased import frame_pairs, read_pairs
 from karenina.data.dataset import TableDataSet
-from karenina.data.pairs import frame_pairs, read_pairs
+from karenina.data.naming import split_name
 
 with extras():
     from PIL import Image
@@ -372,10 +374,10 @@ def array_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: 
     images is (n, h, w), (n, h, w, c) or (n, c, h, w) with one or three channels, uint8, bool, or float in [0, 1].
     `size` and `grey` are those of `folder`.
     """
-    return array_set(Path(path), stored(Path(path), labels=True), size, grey)
+    return stored_set(Path(path), stored(Path(path), labels=True), size, grey)
 
 
-def array_set(path: Path, found: Stored, size: Size | None, grey: bool | None) -> TableDataSet:
+def stored_set(path: Path, found: Stored, size: Size | None, grey: bool | None) -> TableDataSet:
     """The data set of an array of images, brought to a size and to one or three channels."""
     _check_flags(grey=grey)
     _, (channels, *sides) = layout(path, found)
@@ -472,3 +474,277 @@ def _table(path: Path, count: int, factors: NDArray | None, names: NDArray | Non
 
 def _word(name: Any) -> str:
     return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Factors:
+    """names and table (n, k) of factors; details, the words behind numbers; kept, which of the images have a row."""
+
+    names: tuple[str, ...]
+    table: NDArray
+    details: dict[str, tuple[str, ...]]
+    kept: NDArray[np.int64]
+
+
+def read_factors(path: Path, images: list[str], strict: bool) -> Factors:
+    """The factors of these images, in their order.
+
+    The first column names the image, with or without its suffix. Words become the numbers of their sorted values; a
+    table of -1 and 1 only (CelebA) becomes 0 and 1.
+    """
+    frame = _read(path)
+    names = [str(name) for name in frame.index]
+    repeated = frame.index[frame.index.duplicated()]
+    if len(repeated):
+        raise ValueError(f"{path}: {_some(list(repeated))} more than once")
+    known = set(names)
+    if not known.intersection(images):
+        stems = [image.rsplit(".", 1)[0] for image in images]
+        images = stems if known.intersection(stems) else images
+    without_row = [image for image in images if image not in known]
+    without_image = sorted(known.difference(images))
+    if strict and without_row:
+        raise ValueError(f"{path} has no row for {_some(without_row)}; strict=False leaves these images out")
+    if strict and without_image:
+        raise ValueError(f"{path} has rows without an image: {_some(without_image)}; strict=False leaves them out")
+    kept = np.array([i for i, image in enumerate(images) if image in known], np.int64)
+    if not len(kept):
+        raise ValueError(f"{path} names none of the images; it starts with {_some(names)}")
+    frame = frame.loc[[images[i] for i in kept]]
+    return _numbers(path, frame, kept)
+
+
+def _read(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    if not path.is_file():
+        raise ValueError(f"there is no factors file {str(path)!r}")
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            first, second = file.readline().strip(), file.readline().split()
+        if first.isdigit():  # CelebA: the number of images, the attributes' names, then a file name and its values
+            return pd.read_csv(path, sep=r"\s+", skiprows=2, header=None, names=["file", *second], index_col=0)
+        return pd.read_csv(path, index_col=0, dtype={0: str}, skipinitialspace=True, encoding="utf-8-sig")
+    except (ValueError, UnicodeDecodeError) as error:  # pandas' parser errors are ValueErrors
+        raise ValueError(f"{path} is no table of factors: {error}") from None
+
+
+def _numbers(path: Path, frame: "pd.DataFrame", kept: NDArray[np.int64]) -> Factors:
+    import pandas as pd
+
+    if frame.shape[1] == 0:
+        raise ValueError(f"{path} has the images' names but no factors beside them")
+    empty = frame.isna().to_numpy()
+    if empty.any():
+        row, column = np.argwhere(empty)[0]
+        raise ValueError(f"{path} has no {frame.columns[column]} for {frame.index[row]} (it is empty, NA, nan or None)")
+    details, columns = {}, []
+    for name in frame.columns:
+        column = frame[name]
+        if not pd.api.types.is_numeric_dtype(column):
+            values, numbers = np.unique(column.astype(str).to_numpy(dtype=str), return_inverse=True)
+            details[str(name)] = tuple(values.tolist())
+            columns.append(numbers)
+        else:
+            columns.append(column.to_numpy())
+    table = np.column_stack(columns)
+    if table.dtype.kind == "u" and table.max(initial=0) > np.iinfo(np.int64).max:
+        raise ValueError(f"{path}: factors go up to {table.max()}, beyond 64-bit integers with a sign")
+    table = table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
+    if not np.isfinite(table).all():
+        row, column_number = np.argwhere(~np.isfinite(table))[0]
+        raise ValueError(
+            f"{path} has {frame.columns[column_number]} = {table[row, column_number]} for {frame.index[row]}"
+        )
+    if not details and np.isin(table, (-1, 1)).all() and (table == -1).any():
+        table = (table > 0).astype(np.int64)
+    return Factors(tuple(str(name) for name in frame.columns), table, details, kept)
+
+
+def _some(names: list[str]) -> str:
+    """The first few of many names."""
+    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(map(str, names[:3]))}{rest}"
+
+
+_LOOKED_AT = 256  # images, to tell whether they are in colour
+_TINT = 16  # of 255: channels of grey images that were stored in colour differ by less
+_ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
+_ARRAY = Path("the array")  # what messages call it
+
+Images = DataSet | str | os.PathLike[str] | NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a folder, file, array or data set holds, before any image is decoded.
+
+    sizes: (height, width) -> images. modes: of image files, Pillow's word -> files. grey: whether all are grey.
+    animated: files with several frames, of which the first is taken.
+    """
+
+    count: int
+    sizes: Counter[tuple[int, int]]
+    modes: Counter[str]
+    grey: bool
+    animated: int = 0
+
+    @property
+    def alpha(self) -> int:
+        """Files with transparency, which is dropped."""
+        return sum(self.modes[mode] for mode in _ALPHA)
+
+    @property
+    def sixteen_bits(self) -> int:
+        return sum(self.modes[mode] for mode in SIXTEEN_BITS)
+
+
+def survey(images: Images) -> Survey:
+    """What there is to read: from the heads of files and arrays alone.
+
+    >>> survey(np.zeros((5, 8, 6, 3), np.uint8))
+    Survey(count=5, sizes=Counter({(8, 6): 5}), modes=Counter(), grey=False, animated=0)
+    """
+    if isinstance(images, str | os.PathLike):
+        path, options = _own(images)
+        if path is None:
+            return survey(load(str(images)))
+        if path.is_dir():
+            files = image_files(path, recursive=bool(options.get("recursive")))
+            found_heads = image_heads(files)
+            Unreadable(path, len(files), bool(options.get("strict"))).without(np.arange(len(files)), files, found_heads)
+            heads = [head for head in found_heads if isinstance(head, Head)]
+            cut = _pair(options.get("crop"))
+            modes = Counter(head.mode for head in heads)
+            animated = sum(head.animated for head in heads)
+            sizes = Counter(cut or head.size for head in heads)
+            return Survey(len(heads), sizes, modes, set(modes) <= set(GREY_MODES), animated)
+        found = stored(path)
+    elif isinstance(images, DataSet):
+        (channels, *size), count = images.image_shape, len(images)
+        return Survey(count, Counter({(size[0], size[1]): count}), Counter(), channels == 1)
+    else:
+        path, found = _ARRAY, _in_memory(images)
+    _, (channels, height, width) = layout(path, found)
+    return Survey(found.shape[0], Counter({(height, width): found.shape[0]}), Counter(), channels == 1)
+
+
+def kind_of(images: Images, **options: Any) -> str:
+    """Return what the first images are: "colour", "grey", or "grey in colour" (three channels that are the same).
+
+    **options : those of `stream`
+
+    >>> kind_of(np.zeros((5, 8, 6, 3), np.uint8)), kind_of(np.zeros((5, 8, 6), np.uint8))
+    ('grey in colour', 'grey')
+    """
+    blocks: Iterable[NDArray[np.uint8]]
+    path, given = _own(images) if isinstance(images, str | os.PathLike) else (None, {})
+    if path is not None and path.is_dir():
+        files = image_files(path, recursive=bool({**options, **given}.get("recursive")))[:_LOOKED_AT]
+        heads = [(file, head) for file, head in zip(files, image_heads(files)) if isinstance(head, Head)]
+        coloured = [file for file, head in heads if head.mode not in GREY_MODES]
+        loaded = (or_error(LoadImage((32, 32), None, 3), file) for file in coloured)
+        blocks = (image for image in loaded if not isinstance(image, Exception))
+        grey = not coloured
+    elif survey(images).grey or isinstance(images, DataSet) or (path is None and isinstance(images, str | os.PathLike)):
+        return "grey" if survey(images).grey else "colour"
+    else:
+        blocks, grey = (block[:_LOOKED_AT] for _, block in islice(stream(images, (3, 32, 32)), 1)), False
+    if any((block.max(axis=-3) - block.min(axis=-3) > _TINT).any() for block in blocks):
+        return "colour"
+    return "grey" if grey else "grey in colour"
+
+
+def _own(images: str | os.PathLike[str]) -> tuple[Path | None, dict[str, Any]]:
+    """Path and options of the user's own images; no path for a data set that is known by its name."""
+    text = str(images)
+    options: dict[str, Any] = {}
+    if text not in names() and not Path(text).exists():
+        text, options = split_name(text)
+    if text in names():
+        return None, options
+    path = own_path(text)
+    if path is None:
+        raise ValueError(f"{text!r} does not exist; expected a folder of images, an .npz or an .h5")
+    return path, options
+
+
+def array_set(images: ArrayLike, *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
+    """An array in memory as a data set without factors: the layouts and types of karenina.data.own.array_file.
+
+    >>> array_set(np.zeros((5, 8, 6, 3), np.uint8), size=(4, 3)).image_shape
+    (3, 4, 3)
+    """
+    return stored_set(Path("array"), _in_memory(images), size, grey)
+
+
+def _in_memory(images: ArrayLike) -> Stored:
+    array = np.asarray(images)
+    return Stored(array.shape, array.dtype, partial(_slices, array), memory_rows(array))
+
+
+def _slices(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    for start in range(0, len(array), _BLOCK):
+        yield array[start : start + _BLOCK]
+
+
+def stream(
+    images: Images, shape: tuple[int, int, int], **options: Any
+) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:
+    """All images in their order, uint8 (n, *shape), some hundreds at a time, with their names (files) or numbers.
+
+    Parameters
+    ----------
+    images : a folder, .npz or .h5, a data set or its name, or an array
+    shape : (channels, height, width)
+    **options : crop, recursive and strict, of a folder
+
+    >>> [(len(names), block.shape) for names, block in stream(np.zeros((3, 8, 6), np.uint8), (1, 4, 3))]
+    [(3, (3, 1, 4, 3))]
+    """
+    path = _ARRAY
+    if isinstance(images, str | os.PathLike):
+        where, given = _own(images)
+        options = {**options, **given}
+        if where is None:
+            images = load(str(images))
+        elif where.is_dir():
+            load_image = LoadImage(shape[1:], _pair(options.get("crop")), shape[0])
+            yield from _files(where, load_image, bool(options.get("recursive")), bool(options.get("strict")))
+            return
+        else:
+            path = where
+    if isinstance(images, DataSet):
+        if images.image_shape != shape:
+            raise ValueError(f"{images.name} has images of {images.image_shape}, the model takes {shape}")
+        count = len(images)
+        parts = (np.arange(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK))
+        yield from _numbered(images.at(index) for index in parts)
+    else:
+        found = _in_memory(cast(ArrayLike, images)) if path is _ARRAY else stored(path)
+        small = found._replace(blocks=lambda: (part for block in found.blocks() for part in _slices(block)))
+        yield from _numbered(converted(path, small, shape))
+
+
+def _files(
+    root: Path, load_image: LoadImage, recursive: bool, strict: bool
+) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:
+    files = image_files(root, recursive=recursive)
+    bad = Unreadable(root, len(files), strict)
+    for part, results in zip(_parts(np.arange(len(files))), _decoded(tuple(files), load_image)):
+        good = bad.without(part, [files[i] for i in part], results)
+        if len(good):
+            names = [files[i].relative_to(root).as_posix() for i in good]
+            yield names, np.stack([result for result in results if not isinstance(result, Exception)])
+    bad.say()
+
+
+def _numbered(blocks: Iterator[NDArray[np.uint8]]) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:
+    start = 0
+    for block in blocks:
+        yield [str(i) for i in range(start, start + len(block))], block
+        start += len(block)

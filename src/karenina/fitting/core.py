@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from karenina._process import stops_heard
 from karenina._words import hint
-from karenina.data.own import Size
-from karenina.data.streaming import Images
+from karenina.data.own import Images, Size
 from karenina.fitting.answer import Fit
 from karenina.fitting.folder import Folder
 from karenina.fitting.halving import PARAMETERS

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from karenina.data import DataSet, TableDataSet, load, names
 from karenina.data.naming import split_name
-from karenina.data.own import Size
-from karenina.data.streaming import Images, Survey, array_set, survey
+from karenina.data.own import Images, Size, Survey, array_set, survey
 
 # The longer side to which images are brought. Fully connected networks, which train many at a time on a CPU, see small
 # images; convolutions are for devices on which they are cheap.

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Test, mean_of_known, metric, split
 from karenina.numerics import lasso
+from karenina.numerics.arrays import range_unit, scale_of
 from karenina.numerics.checks import one_of, positive_integer
-from karenina.numerics.columns import range_unit, scale_of
-from karenina.numerics.ensembles import Sorted, boost, choose, forest
+from karenina.numerics.trees import Sorted, boost, choose, forest
 
 Fitted = tuple[Floats, Floats, dict[str, Any]]
 MEASURES = ("accuracy", "explicitness", "nrmse")

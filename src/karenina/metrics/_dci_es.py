@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from karenina.metrics._dci import dci_from_importance
 from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, Test, mean_of_known, metric, split
+from karenina.numerics.arrays import range_unit, scale_of
 from karenina.numerics.checks import one_of, positive_integer
-from karenina.numerics.columns import range_unit, scale_of
 
 CAPACITIES = (16, 32, 64, 128, 256, 512)
 # Of the frequencies of the features, divided by sqrt(d): small, so that few features already hold every linear map.

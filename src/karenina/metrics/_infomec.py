@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, metric
+from karenina.numerics.arrays import standardised
 from karenina.numerics.checks import flags, positive_integer, ranks
-from karenina.numerics.columns import standardised
+from karenina.numerics.neighbours import class_information
+from karenina.numerics.softmax import Rows, mean_log_loss
 
 # Codes whose range is at most this share of the largest range are left out (Hsu et al. 2023, as released).
 INACTIVE = 1 / 20
@@ -165,8 +167,6 @@ def _nmi(inputs: Inputs, labels: Ints, quantised: Bools, neighbours: int, seed: 
             mi[i, j] = max(0.0, entropy[i] + of_code - _entropy(np.bincount(label * values + code), n))
     measured = np.flatnonzero(~quantised & inputs.live)
     if len(measured):
-        from karenina.numerics.neighbours import class_information
-
         mi[:, measured] = class_information(inputs.codes[:, measured], labels, neighbours, seed)
     return (
         mi / np.where(entropy > 0, entropy, 1.0)[:, None]
@@ -202,8 +202,6 @@ def _explicitness(inputs: Inputs, quantised: Bools) -> Floats:
     for j in np.flatnonzero(inputs.continuous):
         found[j] = _linear(x, inputs.factors[:, j])
     if not inputs.continuous.all():
-        from karenina.numerics.softmax import Rows, mean_log_loss
-
         rows = Rows(x)
         for j in np.flatnonzero(~inputs.continuous):
             label = inputs.labels[:, j]

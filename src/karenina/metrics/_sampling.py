@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from karenina.metrics._inputs import Bools, Floats, Ints
 from karenina.numerics.blocks import Blocks
+from karenina.numerics.columns import local_variances, mean_differences
 
 Simulator = Callable[[Floats], ArrayLike] | Blocks
 
@@ -96,7 +97,6 @@ class Table:
 
         per_pair: every pair draws a value, otherwise all pairs of a point have the same.
         """
-        from karenina.numerics.group_draws import mean_differences
 
         out = np.empty((len(factor), self.codes.shape[1]))
         for part in _parts(len(factor), 3 * batch):
@@ -109,7 +109,6 @@ class Table:
 
     def variances(self, factor: Ints, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
         """Variance (ddof 1) of `batch` rows under the intervention on factor[v], for each vote v: (votes, d)."""
-        from karenina.numerics.group_draws import local_variances
 
         out = np.empty((len(factor), self.codes.shape[1]))
         room = np.empty(int(self.size.max(initial=1)), np.int64)

@@ -9,7 +9,8 @@ import numpy as np
 
 from karenina.metrics._dci import DCI, Lasso, Trees, dci
 from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, metric
-from karenina.numerics.columns import range_unit, standardised
+from karenina.numerics.arrays import range_unit, standardised
+from karenina.numerics.plane_turns import turn_planes
 
 ANGLES = 48  # tried per plane and sweep, and as many again near the best
 SWEEPS = 20
@@ -218,7 +219,6 @@ def _starts(shares: Floats, rng: np.random.Generator) -> list[Floats]:
 
 def _search(shares: Floats, starts: Sequence[Floats]) -> tuple[Floats, tuple[float, float], bool]:
     """The best orthogonal matrix, D + C before and after, and whether every search came to its end."""
-    from karenina.numerics.plane_turns import turn_planes
 
     steps = np.arange(ANGLES, dtype=np.float64)
     # First over the quarter turn that covers all views of a plane, then near the best of these.

@@ -12,6 +12,7 @@ import numpy as np
 from karenina.metrics._inputs import Continuous, Floats, Inputs, Kind, Result, metric
 from karenina.numerics.checks import one_of, positive_integer
 from karenina.numerics.histograms import above_chance, both_ways, count, entropy, information
+from karenina.numerics.neighbours import label_information
 
 Estimator = Literal["plugin", "miller-madow", "jackknife", "knn"]
 Normaliser = Literal["factor", "code"]
@@ -101,8 +102,6 @@ def _tables(inputs: Inputs, how: Binning) -> Tables:
     factor_entropy = np.maximum(entropy(counts.factor, counts.n, by_counts), 0)
     code_entropy = np.where(inputs.live, np.maximum(entropy(counts.code, counts.n, by_counts), 0), 0.0)
     if how.estimator == "knn":
-        from karenina.numerics.neighbours import label_information
-
         mi = np.zeros((labels.shape[1], len(inputs.live)))
         for j in np.flatnonzero(inputs.live):
             mi[:, j] = [label_information(inputs.codes[:, j], label, how.neighbours) for label in labels.T]

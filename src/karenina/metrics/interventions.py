@@ -11,9 +11,10 @@ import numpy as np
 
 from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, Kind, Result, metric
 from karenina.metrics._sampling import Simulated, Simulator, Source, Table
+from karenina.numerics.arrays import standardised
 from karenina.numerics.blocks import Blocks
 from karenina.numerics.checks import one_of, positive_integer
-from karenina.numerics.columns import standardised
+from karenina.numerics.columns import group_means, largest_deviations
 from karenina.numerics.logistic import Design, multinomial
 
 Weights = Literal["equal", "frequency"]
@@ -414,7 +415,6 @@ def _warn_of_few_rows_per_value(inputs: Inputs, labels: Ints) -> None:
 
 def _deviation_when_held(z: Floats, label: Ints, quantile: float, weights: Weights, robust: bool) -> Floats:
     """Quantile of |z - group mean, or median| in groups of equal labels, averaged over groups: (d,) from z (n, d)."""
-    from karenina.numerics.group_draws import group_means, largest_deviations
 
     size = np.bincount(label)
     if robust:

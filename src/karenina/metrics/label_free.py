@@ -18,6 +18,7 @@ from karenina.metrics.information import Binning, Estimator
 from karenina.numerics.checks import varying
 from karenina.numerics.gaussian import total_correlation, wasserstein_correlation
 from karenina.numerics.histograms import mean_over_pairs, pairwise_information
+from karenina.numerics.neighbours import pair_information
 
 
 def _of_codes(
@@ -120,8 +121,6 @@ def mutual_information(
     """
     how = Binning(bins, binning, estimator=estimator, neighbours=neighbours)
     if how.estimator == "knn":
-        from karenina.numerics.neighbours import pair_information
-
         pairwise = np.full((codes.shape[1], codes.shape[1]), np.nan)
         live = np.flatnonzero(varying(codes))
         for i in live:

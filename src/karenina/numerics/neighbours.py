@@ -1,11 +1,10 @@
-"""Mutual information without bins, from distances to nearest neighbours. Importing this imports numba and scipy."""
+"""Mutual information without bins, from distances to nearest neighbours."""
 
 import numpy as np
 from scipy.spatial import KDTree
 from scipy.special import digamma
 
-from karenina.numerics.arrays import Floats, Ints
-from karenina.numerics.columns import range_unit
+from karenina.numerics.arrays import Floats, Ints, range_unit
 from karenina.numerics.compile import njit
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.numerics.arrays import Floats, Ints
-from karenina.numerics.columns import distinct
+from karenina.numerics.arrays import Floats, Ints, distinct
 
 
 def linear_svm(codes: Floats, label: Ints, c: float) -> tuple[Floats, Floats]:

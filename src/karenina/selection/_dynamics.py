@@ -21,6 +21,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from karenina.numerics.arrays import Floats, Ints
 from karenina.numerics.checks import as_array
+from karenina.numerics.gaussian import gaussian_sum
 from karenina.selection._inputs import check_groups
 
 # Components whose singular value is below this part of the first are rounding.
@@ -282,7 +283,6 @@ def mmd(embedding: Floats, seed: int | np.random.Generator = 0) -> Floats:
 
     Gaussian kernel exp(-d^2 / 2 h^2), h the median distance of points of all seeds.
     """
-    from karenina.numerics.gaussian_sums import gaussian_sum  # compiled: not until it is needed
 
     seeds, size = len(embedding), embedding.shape[1] * embedding.shape[2]
     bandwidth = _median_distance(embedding, np.random.default_rng(seed))

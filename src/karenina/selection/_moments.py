@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina.numerics.arrays import Bools, Floats, Ints
+from karenina.numerics.columns import standardise, standardised_ranks
 from karenina.selection._inputs import Codes
 
 # Products of fewer multiplications than this are fast enough in double precision.
@@ -64,7 +65,6 @@ def panel(
 
 
 def _panel(codes: Codes, models: Ints, start: Ints, ranks: bool, keep: list[Bools] | None, dtype: type) -> Panel:
-    from karenina.numerics.column_kernels import standardise, standardised_ranks
 
     z = np.empty((start[-1], codes.n), dtype)
     scale = np.empty(start[-1])

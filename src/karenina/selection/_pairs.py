@@ -1,7 +1,6 @@
 """Similarity and UDR of many pairs of models, from their moments alone; compiled by numba.
 
-Importing this module imports numba; the rest of the package does so only when a score is asked for. A source model with
-L_s latents predicts a target with L_t.
+A source model with L_s latents predicts a target with L_t.
 """
 
 import itertools
@@ -11,7 +10,7 @@ import numpy as np
 
 from karenina.numerics.arrays import Bools, Floats, Ints
 from karenina.numerics.compile import njit
-from karenina.numerics.lasso_kernels import centred, cross_validate, lassos, multitask
+from karenina.numerics.lasso import centred, cross_validate, lassos, multitask
 
 # How a source predicts a target: its correlations; a lasso per latent; a multi-task lasso; that by cross-validation.
 Method = Literal["correlation", "lasso", "multitask", "multitask_cv"]

@@ -8,9 +8,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial import cKDTree
 
 from karenina._active import ACTIVE_KL
-from karenina.numerics.arrays import Floats
+from karenina.numerics.arrays import Floats, range_unit
 from karenina.numerics.checks import as_matrix
-from karenina.numerics.columns import range_unit
 from karenina.numerics.gaussian import total_correlation as gaussian_total_correlation
 from karenina.numerics.histograms import mean_over_pairs, pairwise_information
 

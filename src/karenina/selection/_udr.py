@@ -15,6 +15,7 @@ from karenina.numerics.checks import as_array, one_of, positive_integer
 from karenina.numerics.resampling import medians
 from karenina.selection._inputs import Codes, check_codes, check_groups, check_kl, kl_rows
 from karenina.selection._moments import Blocks, Panel, blocks, panel
+from karenina.selection._pairs import Side, score_pairs
 from karenina.selection._ranking import Ranking
 from karenina.selection._tiles import Tile, Workers, plan, run, tile_size
 
@@ -254,7 +255,6 @@ class Similarities:
 
     def _score(self, wanted: Bools, target: Panel, source: Panel, moments: Blocks) -> Pairs:
         """moments: of source and target."""
-        from karenina.selection._pairs import Side, score_pairs
 
         sources, targets = np.nonzero(wanted.T)
         scores = np.empty(len(targets))

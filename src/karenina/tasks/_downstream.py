@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina.numerics.checks import positive_integer
-from karenina.numerics.ensembles import Binned, Sorted, boost
 from karenina.numerics.logistic import FOLDS, PENALTIES, cross_validated
+from karenina.numerics.trees import Binned, Sorted, boost
 from karenina.tasks._inputs import Array, chosen_models, rows
 
 FEW = 100  # statistical efficiency compares the score from this many rows with the score from most rows

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina._words import hint
+from karenina.numerics.arrays import range_unit
 from karenina.numerics.checks import are_continuous, as_factors_alike, pair, positive_integer, ranks, varying
-from karenina.numerics.columns import range_unit
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from karenina.numerics.checks import are_continuous, as_matrix, one_of, pair, positive_integer, ranks, varying
-from karenina.numerics.ensembles import Sorted
+from karenina.numerics.trees import Sorted
 from karenina.tasks._downstream import MODELS, Predictor, accuracy, boosted_labels, boosted_values, r2
 from karenina.tasks._inputs import Array, chosen_models, target
 

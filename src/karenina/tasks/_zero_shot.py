@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from karenina.numerics.arrays import range_unit
 from karenina.numerics.checks import pair
-from karenina.numerics.columns import range_unit
 from karenina.tasks._inputs import Array, chosen_models
 
 DEPTHS = (2, 4, 6, 8, 12, 16, 24)

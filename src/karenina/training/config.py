@@ -11,7 +11,7 @@ import numpy as np
 
 from karenina._words import hint, meant
 from karenina.data import DataSet
-from karenina.data.pairs import Pairs
+from karenina.data.biased import Pairs
 from karenina.models.networks import INITS, NETWORKS, Shape, is_own, resolve, rules
 from karenina.models.objectives import DECODERS, Objective
 from karenina.training.methods import METHODS, SUPERVISION, Method, find, find_for, names

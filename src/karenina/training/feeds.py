@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from karenina.data import DataSet, FactorGrid, TableDataSet
-from karenina.data.biased import BiasedGrid, BiasedTable
+from karenina.data.biased import BiasedGrid, BiasedTable, Pairs
 from karenina.data.given import FactorRows
-from karenina.data.pairs import Pairs
 from karenina.training.config import Config
 from karenina.training.loop import to_tensor
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from karenina.data import DataSet
-from karenina.data.pairs import Pairs
+from karenina.data.biased import Pairs
 from karenina.training.config import TRACE_IMAGES, TRACE_LENGTH, Config
 from karenina.training.learners import Drawn, Learner, network_of
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from karenina._process import stop_waits, stopped
 from karenina.data import DataSet
-from karenina.data.pairs import Pairs
+from karenina.data.biased import Pairs
 from karenina.training.checkpoint import FORMAT, POPULATION, BadFile, read_tensors, write_tensors
 from karenina.training.config import Config, integer
 from karenina.training.feeds import Batches, Labels, PairBatches

@@ -20,7 +20,7 @@ from karenina._files import held, leftovers, make_folder, sweep
 from karenina._notebook import bar, in_notebook
 from karenina._process import stop_waits, stopped, stops_wait
 from karenina.data import DataSet, TableDataSet, load
-from karenina.data.pairs import Pairs
+from karenina.data.biased import Pairs
 from karenina.models import fast
 from karenina.models.objectives import Objective
 from karenina.models.own import Made, OwnNetworks, own_networks

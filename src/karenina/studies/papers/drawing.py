@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from karenina._figures import Figure
 from karenina.numerics.arrays import Floats
+from karenina.numerics.resampling import spearman
 from karenina.studies.analyses.charts import colour
 from karenina.studies.analyses.shared import short
 from karenina.studies.papers.outputs import name
@@ -98,7 +99,6 @@ def strength_groups(scores: Scores, values: Floats, here: NDArray[np.bool_]) -> 
 
 def scatter(axis: Axes, x: Floats, y: Floats, groups: Sequence[Any]) -> float:
     """Points by group, and Spearman's rho in the corner, which is also returned (NaN of fewer than three points)."""
-    from karenina.numerics.resampling import spearman
 
     labels = np.asarray(list(map(str, groups)))
     for i, label in enumerate(unique(labels)):
