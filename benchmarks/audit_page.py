@@ -19,7 +19,7 @@ from PIL import Image
 
 from karenina.audit import Audit, read, write
 from karenina.audit.pages import characteristics_text, markdown_table, rules_text, table_1_text
-from karenina.studies.papers.lists import printed
+from karenina.papers import printed
 
 TITLES = {"ours": "Ours", "quantile": "Ours, with bins of equal population"}
 PICTURES = {

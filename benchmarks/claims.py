@@ -20,8 +20,8 @@ from karenina.studies.analyses.by_setting import variance_explained
 from karenina.studies.analyses.charts import plain_number
 from karenina.studies.analyses.choosing import beats_random
 from karenina.studies.analyses.udr_and_dynamics import dynamics, udr_versions
-from karenina.studies.papers.locatello2019 import METRICS, UNSUPERVISED
-from karenina.studies.papers.study import Study
+from karenina.papers.locatello2019.tables import METRICS, UNSUPERVISED
+from karenina.papers.study import Study
 from karenina.studies.results.table import wide_table
 
 Statistic = Callable[[pd.DataFrame], float]

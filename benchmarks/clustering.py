@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from pages import markdown
 
-from karenina.pages.clustering import TITLES, caption_of, how
+from karenina.papers.duan2020.clustering.page import TITLES, caption_of, how
 from karenina.studies.analyses.charts import draw
-from karenina.studies.clustering.files import read_json, read_plan
-from karenina.studies.clustering.results import SCORES, bounds, correlations, number, printed, scatter, sentence
+from karenina.papers.duan2020.clustering.plan import read_json, read_plan
+from karenina.papers.duan2020.clustering.results import SCORES, bounds, correlations, number, printed, scatter, sentence
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "results"
 SHOWN, FILM = "fewest_steps", "clustering_episode.gif"
@@ -30,8 +30,8 @@ def collect(folder: Path, others: list[Path]) -> dict:
     """All numbers of a study, and the gates of others."""
     from dataclasses import asdict
 
-    from karenina.studies.clustering.runner import seconds
-    from karenina.studies.clustering.study import Study
+    from karenina.papers.duan2020.clustering.runner import seconds
+    from karenina.papers.duan2020.clustering.study import Study
 
     plan = read_plan(folder)
     references = read_json(folder / "references.json")

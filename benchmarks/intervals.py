@@ -24,7 +24,7 @@ from karenina.numerics.resampling import jackknife, kendall, median_bounds, medi
 from karenina.studies.analyses.by_setting import polarised, variance_explained
 from karenina.studies.analyses.choosing import beats_random, selectors
 from karenina.studies.analyses.udr_and_dynamics import udr_versions
-from karenina.studies.clustering.results import correlations
+from karenina.papers.duan2020.clustering.results import correlations
 
 Bounds = tuple[float, float]
 LEAST, MOST = 0.90, 0.98

@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 import karenina
-from karenina.studies.papers import items, paper_of
+from karenina.papers import items, paper_of
 from karenina.studies.plan.presets import PRESETS
 
 MOST = 2 * 180.0  # CPU seconds: three minutes of two cores

@@ -32,8 +32,8 @@ import karenina
 from karenina.evaluation.data import data_of, inputs, sampler_of
 from karenina.studies.execution.folder import Folder
 from karenina.studies.execution.populations import populations, train_population
-from karenina.studies.papers import make, paper_of
-from karenina.studies.papers.study import Study
+from karenina.papers import make, paper_of
+from karenina.papers.study import Study
 from karenina.studies.plan.plan import Plan
 from karenina.studies.plan.presets import preset
 from karenina.studies.published import TABLES, baselines, publish, scoring

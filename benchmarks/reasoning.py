@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from karenina.tasks import MOST_VALUES, reasoning_matrices
-from karenina.training.reasoning import learn_matrices
+from karenina.papers.since2020.reasoning import learn_matrices
 
 SIZES = (3, 6, 40, 32, 32)
 

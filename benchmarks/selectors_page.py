@@ -7,9 +7,9 @@ from pages import markdown
 from karenina.numerics.resampling import jackknife
 from karenina.studies.analyses.charts import plain_number
 from karenina.studies.analyses.choosing import direction, outcomes, selectors
-from karenina.studies.papers.locatello2019 import METRICS
-from karenina.studies.papers.outputs import name
-from karenina.studies.papers.study import Study
+from karenina.papers.locatello2019.tables import METRICS
+from karenina.papers.tables import name
+from karenina.papers.study import Study
 from karenina.studies.results.table import wide_table
 
 SELECTORS = """# Which score should choose a model when there are no labels?

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from karenina.numerics.resampling import jackknife
-from karenina.studies.papers.lists import Item, printed
-from karenina.studies.papers.outputs import PaperTable, compared
-from karenina.studies.papers.study import Study
+from karenina.papers import Item, printed
+from karenina.papers.tables import PaperTable, compared
+from karenina.papers.study import Study
 from karenina.studies.results.table import NotEnough
 
 JACKKNIFE = {  # what is left out, one at a time

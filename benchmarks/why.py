@@ -25,10 +25,10 @@ from why_page import KEPT, correlation, page, rounded
 import karenina
 from karenina.selection import dynamics, udr
 from karenina.studies.analyses.by_setting import variance_explained
-from karenina.studies.papers.duan2020 import METRICS as FOUR
-from karenina.studies.papers.holtz2022 import METRICS as THREE
-from karenina.studies.papers.locatello2019 import METRICS as SIX
-from karenina.studies.papers.study import Study
+from karenina.papers.duan2020.tables import METRICS as FOUR
+from karenina.papers.holtz2022.tables import METRICS as THREE
+from karenina.papers.locatello2019.tables import METRICS as SIX
+from karenina.papers.study import Study
 from karenina.tasks import label_noise
 from karenina.training.stacked_learner import PopulationLearner
 

@@ -22,7 +22,8 @@ MAY_IMPORT = {
     "studies": BELOW_STUDIES | {"evaluation", "audit"},
     "pages": BELOW_STUDIES | {"evaluation", "studies"},
     "fitting": BELOW_STUDIES | {"evaluation", "pages"},
-    "cli": BELOW_STUDIES | {"audit", "evaluation", "studies", "pages", "fitting"},
+    "papers": BELOW_STUDIES | {"audit", "evaluation", "studies", "pages", "fitting"},
+    "cli": BELOW_STUDIES | {"audit", "evaluation", "studies", "pages", "fitting", "papers"},
 }
 
 # Modules that serve every folder; they import nothing of ours outside numerics, which imports nothing else.

@@ -6,7 +6,7 @@ import pytest
 from karenina.audit import EXPERIMENTS, Cell, ScoreKey, characteristics, read, rules, run, table_1
 from karenina.audit._rules import sampling_errors
 from karenina.metrics import METRICS
-from karenina.studies.papers.lists import printed
+from karenina.papers import printed
 
 # What they print for the lasso's modularity of cosine and sine comes of a bug in their code; the formula gives 0.98.
 TABLE_1 = printed("carbonneau2022", "table_1").frame.groupby(["metric", "property"], sort=False)["value"].apply(tuple)

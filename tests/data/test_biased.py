@@ -6,8 +6,8 @@ import pytest
 import karenina
 from karenina.data import TableDataSet, load
 from karenina.data.biased import biased
-from karenina.data.teapots import in_gap
 from karenina.evaluation.data import data_of, inputs
+from karenina.papers.eastwood2018.teapots import in_gap
 from karenina.training.single import size_of
 
 

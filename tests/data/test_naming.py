@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import karenina
 from karenina.data import load, load_again
 from karenina.data.naming import join_name, split_name
-from karenina.data.teapots import in_gap
 from karenina.evaluation.data import data_of, inputs
+from karenina.papers.eastwood2018.teapots import in_gap
 
 
 def test_split_name():

@@ -6,7 +6,7 @@ from PIL import Image
 
 from karenina.data import TableDataSet, load
 from karenina.data.biased import Pairs, biased
-from karenina.data.teapots import in_gap
+from karenina.papers.eastwood2018.teapots import in_gap
 
 
 @pytest.mark.parametrize("k", [1, 3, "random"])

@@ -77,7 +77,7 @@ def test_a_plug_in_is_loaded_by_name_with_its_options(installed):
     wide = load("stripes:width=4")
     assert wide.name == "stripes:width=4"
     assert wide.images([[3, 1]])[0, 0, 0].tolist() == [0, 0, 0, 0, 240, 240, 240, 240]
-    assert names()[-7:] == ("stripes", "absent", "raising", "wrong", "number", "leaving", "gone")
+    assert {"stripes", "absent", "raising", "wrong", "number", "leaving", "gone", "teapots"} < set(names())
 
 
 def test_runs_and_studies_know_it(installed, tmp_path):

@@ -52,7 +52,7 @@ def test_all_images_are_made_once_and_kept(cache, monkeypatch):
 
 
 def test_teapots_of_a_part_are_kept_after_half_of_them(cache, monkeypatch):
-    monkeypatch.setattr("karenina.data.teapots.PARTS", {"train": 80, "validation": 5, "test": 5})
+    monkeypatch.setattr("karenina.papers.eastwood2018.teapots.PARTS", {"train": 80, "validation": 5, "test": 5})
     big, data = (karenina.load(f"teapots:part=train{side}") for side in ("", ",side=16"))
     first, factors = data.sample(30, np.random.default_rng(0))
     assert not list(cache.glob("*"))

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import karenina
-from karenina.data.teapots import in_gap
 from karenina.evaluation.data import data_of, inputs
-from karenina.evaluation.more import MORE, NOISED, Measured, has_gap, label_noise, more_rows, regression, zero_shot
+from karenina.evaluation.more import NOISED, Measured, has_gap, label_noise, measures, more_rows, regression, zero_shot
 from karenina.evaluation.scoring import evaluate
+from karenina.papers.eastwood2018.teapots import in_gap
 from karenina.studies.plan.parsing import parse
 from karenina.studies.plan.plan import Scoring
 
@@ -111,7 +111,7 @@ def test_an_unknown_measure_is_one_clear_line(blobs):
     with pytest.raises(ValueError, match="zero_shot needs data with a gap"):
         parse(text % "zero_shot")
     assert parse(text % "regression").evaluation.also == ("regression",)
-    assert set(MORE) == {"regression", "zero_shot", "label_noise", "shift", "reasoning"}
+    assert set(measures()) == {"regression", "zero_shot", "label_noise", "shift", "reasoning"}
 
 
 @pytest.mark.parametrize(("options", "name"), [({"also": ["regression"]}, "regression"), ({"tasks": True}, "tasks")])

@@ -238,8 +238,8 @@ def test_pages_name_no_folder_of_the_machine_that_made_them():
 def test_a_table_goes_with_more_than_half_of_its_values():
     import verdicts
 
-    from karenina.studies.papers.lists import items
-    from karenina.studies.papers.outputs import PaperTable
+    from karenina.papers import items
+    from karenina.papers.tables import PaperTable
 
     item = items()["duan2020"]["table_7"]  # prints .54 .53 .60 .59 .67
     versions = ["udr_lasso", "udr_spearman", "udr_lasso_a2a", "udr_spearman_a2a", "supervised"]
@@ -267,8 +267,8 @@ def test_intervals_of_a_table_leave_out_a_seed_at_a_time():
     import verdicts
     from scipy import stats
 
-    from karenina.studies.papers.lists import items
-    from karenina.studies.papers.study import Study
+    from karenina.papers import items
+    from karenina.papers.study import Study
 
     rng = np.random.default_rng(0)
     frame = planted(lambda *key: rng.normal(), data=("teapots",), methods=("vae",), strengths=(1,), seeds=4)
@@ -282,8 +282,8 @@ def test_intervals_of_table_4_of_holtz_leave_out_a_setting_at_a_time():
     """Ten seeds that are copies of one another give the interval of three."""
     import verdicts
 
-    from karenina.studies.papers.lists import items
-    from karenina.studies.papers.study import Study
+    from karenina.papers import items
+    from karenina.papers.study import Study
 
     noise = np.random.default_rng(0).normal(size=20)
 

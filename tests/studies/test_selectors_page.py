@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import selectors_page  # noqa: E402
 
-from karenina.studies.papers.locatello2019 import METRICS  # noqa: E402
+from karenina.papers.locatello2019.tables import METRICS  # noqa: E402
 
 
 def published(scores, data="blobs"):

@@ -105,8 +105,8 @@ def test_one_threshold_everywhere():
 @pytest.mark.parametrize("threshold", [0.0001, 0.01, ACTIVE_KL, 0.5, 1e9])
 def test_the_threshold_of_a_study_reaches_whatever_counts_active_latents(finished, tmp_path, threshold):
     from karenina.evaluation.scoring import evaluate
-    from karenina.studies.papers.duan2020 import appendix_a10
-    from karenina.studies.papers.study import Study
+    from karenina.papers.duan2020.tables import appendix_a10
+    from karenina.papers.study import Study
 
     path = tmp_path / "study"
     shutil.copytree(finished, path)

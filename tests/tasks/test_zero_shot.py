@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import karenina
-from karenina.data.teapots import in_gap
+from karenina.papers.eastwood2018.teapots import in_gap
 from karenina.tasks import zero_shot
 
 RNG = np.random.default_rng(0)

@@ -397,7 +397,7 @@ def test_a_step_never_waits_for_the_device(monkeypatch):
 @pytest.fixture
 def few_teapots(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # where small images are kept
-    monkeypatch.setattr("karenina.data.teapots.PARTS", {"train": 90, "validation": 5, "test": 30})
+    monkeypatch.setattr("karenina.papers.eastwood2018.teapots.PARTS", {"train": 90, "validation": 5, "test": 30})
 
 
 def test_batches_are_those_that_sample_would_draw(few_teapots):

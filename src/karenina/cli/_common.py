@@ -1,16 +1,13 @@
 """What several modules of commands share."""
 
-import json
-import math
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from karenina._console import plain_console, say, visible
+from karenina._console import plain_console, visible
 from karenina.cli._help import completing
 
 DataDir = Annotated[
@@ -115,37 +112,6 @@ def bar(*more: str) -> Any:
         disable=not sys.stderr.isatty(),
         expand=True,
     )
-
-
-def print_json(value: Any) -> None:
-    """Print what JSON can say of a value: paths become text, what is not finite null, a data frame records."""
-    print(json.dumps(_plain(value), indent=2, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "to_dict") and hasattr(value, "columns"):
-        return _plain(value.to_dict("records"))
-    if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-def next_steps(*commands: tuple[Any, ...]) -> None:
-    """Say what to do next: words of commands, with paths as they must be typed.
-
-    >>> next_steps(("show", Path("my runs/a")), ("score", "b"))
-    next: karenina show 'my runs/a'
-          karenina score b
-    """
-    for i, words in enumerate(commands):
-        line = " ".join(shlex.quote(str(word)) for word in words if word is not None)
-        say(f"{'next:' if i == 0 else '     '} karenina {line}")
 
 
 def own_data(data: str | None, *paths: str | os.PathLike[str]) -> tuple[str, ...]:

@@ -19,7 +19,6 @@ REGISTRIES = {
     "methods": ("training/methods.py", "METHODS", "methods"),
     "metrics": ("metrics/registry.py", "METRICS", "metrics"),
     "data": ("data/__init__.py", "REGISTRY", "data"),
-    "presets": ("studies/plan/presets.py", "PRESETS", ""),
 }
 
 
@@ -29,6 +28,10 @@ def registered(what: str) -> list[str]:
     >>> registered("methods")[:2]
     ['vae', 'beta_vae']
     """
+    if what == "presets":
+        from karenina.studies.plan.presets import presets
+
+        return [*presets(), *_plugins.found("studies")]
     file, variable, group = REGISTRIES[what]
     tree = ast.parse((Path(__file__).parents[1] / file).read_text(encoding="utf-8"))
     for node in tree.body:
@@ -36,17 +39,8 @@ def registered(what: str) -> list[str]:
         value = getattr(node, "value", None)
         if any(isinstance(t, ast.Name) and t.id == variable for t in targets) and isinstance(value, ast.Dict):
             names = [str(key.value) for key in value.keys if isinstance(key, ast.Constant)]
-            more = _later_presets() if what == "presets" else _plugins.found(group)
-            return [*names, *more]
+            return [*names, *_plugins.found(group)]
     return []
-
-
-def _later_presets() -> list[str]:
-    """The names that `later` adds to PRESETS."""
-    source = (Path(__file__).parents[1] / "studies/plan/later_presets.py").read_text(encoding="utf-8")
-    returned = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Return)]
-    tables = [value for value in returned if isinstance(value, ast.Dict)]
-    return [str(key.value) for table in tables for key in table.keys if isinstance(key, ast.Constant)]
 
 
 def completing(what: str) -> Any:
@@ -144,7 +138,7 @@ def _value(one: Any) -> str:
 def _about(one: Any, ctx: Any) -> str:
     """The help of a parameter, with the lists that it names, its default and its environment variable."""
     text = one.help or ""
-    for what in REGISTRIES:
+    for what in (*REGISTRIES, "presets"):
         if f"{{{what}}}" in text:
             text = text.replace(f"{{{what}}}", ", ".join(registered(what)))
     default = one.get_default(ctx, call=False)

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from karenina._console import say
+from karenina._console import print_json, say
 from karenina._process import cores
-from karenina.cli._common import Json, bar, console, print_json
+from karenina.cli._common import Json, bar, console
 from karenina.cli._help import completing
 
 

@@ -6,21 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from karenina._console import say
-from karenina.cli._common import (
-    DataDir,
-    DataName,
-    FactorsCsv,
-    Grey,
-    Json,
-    Size,
-    Strict,
-    bar,
-    console,
-    next_steps,
-    print_json,
-    with_options,
-)
+from karenina._console import next_steps, print_json, say
+from karenina.cli._common import DataDir, DataName, FactorsCsv, Grey, Json, Size, Strict, bar, console, with_options
 from karenina.cli._help import App, completing
 
 data_app = App(help="List, look at and download data sets.")

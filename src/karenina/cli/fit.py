@@ -9,21 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from karenina._console import say
+from karenina._console import next_steps, print_json, say
 from karenina._process import exit_code
-from karenina.cli._common import (
-    Device,
-    FactorsCsv,
-    Grey,
-    Json,
-    Size,
-    Strict,
-    bar,
-    next_steps,
-    print_json,
-    use_device,
-    with_options,
-)
+from karenina.cli._common import Device, FactorsCsv, Grey, Json, Size, Strict, bar, use_device, with_options
 
 
 def fit(

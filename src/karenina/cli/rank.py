@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from karenina._active import ACTIVE_KL
-from karenina._console import say
+from karenina._console import next_steps, say
 from karenina.cli._common import (
     DataDir,
     Device,
@@ -18,7 +18,6 @@ from karenina.cli._common import (
     Size,
     bar,
     console,
-    next_steps,
     own_data,
     use_device,
     with_options,

@@ -7,20 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from karenina._active import ACTIVE_KL
-from karenina._console import say
-from karenina.cli._common import (
-    DataDir,
-    Device,
-    FactorsCsv,
-    Grey,
-    Json,
-    OwnData,
-    Size,
-    next_steps,
-    print_json,
-    use_device,
-    with_options,
-)
+from karenina._console import next_steps, print_json, say
+from karenina.cli._common import DataDir, Device, FactorsCsv, Grey, Json, OwnData, Size, use_device, with_options
 
 
 def report(

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from karenina._console import say, visible
+from karenina._console import next_steps, print_json, say, visible
 from karenina._process import cores
-from karenina.cli import clustering
-from karenina.cli._common import DataDir, Device, Json, Precision, console, next_steps, print_json, use_device
+from karenina.cli._common import DataDir, Device, Json, Precision, console, use_device
 from karenina.cli._help import App, completing
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ What = Annotated[
     str,
     typer.Argument(
         metavar="STUDY",
-        help="A preset ({presets}, clustering), a study file, or a study's directory.",
+        help="A preset ({presets}), a study file, or a study's directory.",
         autocompletion=completing("presets"),
     ),
 ]
@@ -37,23 +36,24 @@ def presets(as_json: Json = False) -> None:
     """The papers' studies and how many models each has at each scale."""
     from rich.table import Table
 
-    from karenina.studies.plan.presets import PRESETS, SCALES, preset
+    from karenina.studies.plan.presets import SCALES, kinds, preset
+    from karenina.studies.plan.presets import presets as named
 
+    rows = {}
+    for name in named():
+        plans = [preset(name, scale) for scale in SCALES]
+        rows[name] = [len(plan.points) for plan in plans], _grid(plans[-1])
+    for name, kind in kinds().items():
+        others = [kind.find(name, scale, None) for scale in SCALES]
+        rows[name] = [kind.models(plan) for plan in others], kind.grid(others[-1])
     if as_json:
-        models = {name: {scale: len(preset(name, scale).points) for scale in SCALES} for name in PRESETS}
-        agents = {scale: clustering.find(clustering.NAME, scale, None) for scale in SCALES}
-        models[clustering.NAME] = {scale: len(found.strengths) for scale, found in agents.items() if found}
-        print_json([{"preset": name, "models": counts} for name, counts in models.items()])
+        print_json([{"preset": name, "models": dict(zip(SCALES, counts))} for name, (counts, _) in rows.items()])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("preset", *SCALES, "at paper scale"):
         table.add_column(heading, justify="right" if heading in SCALES else "left")
-    for name in PRESETS:
-        counts = [f"{len(preset(name, scale).points):,}" for scale in SCALES]
-        table.add_row(name, *counts, _grid(preset(name, "paper")))
-    sizes = [clustering.find(clustering.NAME, scale, None) for scale in SCALES]
-    counts = [f"{len(found.strengths):,}" for found in sizes if found]
-    table.add_row(clustering.NAME, *counts, clustering.grid(sizes[-1]) if sizes[-1] else "")
+    for name, (counts, grid) in rows.items():
+        table.add_row(name, *(f"{count:,}" for count in counts), grid)
     console().print(table)
 
 
@@ -69,9 +69,12 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """What a study would do: its models, the time it would take here and the disk it would need. Runs nothing."""
-    if (agents := clustering.find(what, scale, seeds)) is not None:
-        clustering.show_plan(agents, workers or cores(), toml=toml, measure=estimate, as_json=as_json)
-        return
+    from karenina.studies.plan.presets import kinds
+
+    for kind in kinds().values():
+        if (other := kind.find(what, scale, seeds)) is not None:
+            kind.show_plan(other, workers or cores(), toml=toml, measure=estimate, as_json=as_json)
+            return
     found = _find(what, scale, seeds, data_dir)
     if toml:
         say(*found.to_toml().splitlines())
@@ -146,21 +149,20 @@ def run(
 
     The exit code is 1 if models failed.
     """
-    if (agents := clustering.find(what, scale, seeds)) is not None:
-        if shard is not None or ray is not None:
-            raise ValueError("the clustering study runs on one machine: no --shard and no --ray")
-        if precision is not None:
-            raise ValueError("the clustering study computes in float32: leave out --precision")
-        clustering.run(agents, out or clustering.default_out(what, scale), workers, as_json=as_json)
-        return
     from karenina.studies.execution.folder import Folder
     from karenina.studies.execution.runner import run as run_study
+    from karenina.studies.plan.presets import kinds
 
+    if out is None:
+        out = Path(what) if Path(what).is_dir() else Path(Path(what).stem if scale is None else f"{what}-{scale}")
+    for kind in kinds().values():
+        if (other := kind.find(what, scale, seeds)) is not None:
+            machines = shard is not None or ray is not None
+            kind.run(other, out, workers, as_json=as_json, machines=machines, precision=precision)
+            return
     found, part = _find(what, scale, seeds, data_dir), _shard(shard)
     if precision is not None:
         found = found.with_precision(precision)
-    if out is None:
-        out = Path(what) if Path(what).is_dir() else Path(Path(what).stem if scale is None else f"{what}-{scale}")
     use_device(device)
     if not as_json:
         say(f"{found.name}: {len(found.points):,} models in {out}")
@@ -201,11 +203,11 @@ def status(
     as_json: Json = False,
 ) -> None:
     """How far a study is, what is running and in which process, and what failed."""
-    from karenina.studies.clustering.files import is_clustering
     from karenina.studies.execution.folder import Folder, read_claim
+    from karenina.studies.plan.presets import kind_of
 
-    if is_clustering(directory):
-        clustering.status(directory, as_json=as_json)
+    if (kind := kind_of(directory)) is not None:
+        kind.status(directory, as_json=as_json)
         return
     folder = Folder(directory)
     found = folder.status()
@@ -257,11 +259,11 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Mark failed models to be run again by the next `karenina study run`."""
-    from karenina.studies.clustering.files import is_clustering
     from karenina.studies.execution.runner import retry as retry_study
+    from karenina.studies.plan.presets import kind_of
 
-    if is_clustering(directory):
-        raise ValueError(f"a clustering study keeps no failures: `karenina study run {directory}` tries again")
+    if kind_of(directory) is not None:
+        raise ValueError(f"this kind of study keeps no failures: `karenina study run {directory}` tries again")
     points = retry_study(directory, check=check)
     if as_json:
         print_json({"models": [point.label for point in points]})
@@ -289,13 +291,12 @@ def analyse(
     General analyses first; then the tables and figures of one paper by their own names, in analysis/PAPER. A preset's
     study has its own paper; --paper picks another, for any study.
     """
-    from karenina.studies.clustering.files import is_clustering
+    from karenina.papers import of_paper, paper_of, write
     from karenina.studies.execution.folder import Folder
-    from karenina.studies.papers import paper_of, write
-    from karenina.studies.papers.lists import of_paper
+    from karenina.studies.plan.presets import kind_of
 
-    if is_clustering(directory):
-        clustering.analyse(directory, paper, figures=figures, as_json=as_json)
+    if (kind := kind_of(directory)) is not None:
+        kind.analyse(directory, paper, figures=figures, as_json=as_json)
         return
     wanted = paper or paper_of(Folder(directory).plan().name)
     if wanted is not None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from karenina._console import say
+from karenina._console import next_steps, print_json, say
 from karenina._plugins import named
 from karenina.cli._common import (
     DataDir,
@@ -19,9 +19,7 @@ from karenina.cli._common import (
     Size,
     Strict,
     bar,
-    next_steps,
     own_data,
-    print_json,
     with_options,
 )
 from karenina.cli._help import completing

@@ -65,14 +65,6 @@ def _shapes3d(data_dir: Path | None) -> DataSet:
     return (data_dir and shapes3d_file(data_dir)) or shapes3d()
 
 
-def _teapots(
-    data_dir: Path | None, gap: str | None = None, reading: str = "script", part: str | None = None, seed: int = 0
-) -> DataSet:
-    from karenina.data.teapots import teapots
-
-    return teapots(gap, reading, part, seed)
-
-
 def _official(reader: str, *version: str) -> Callable[[Path | None], DataSet]:
     """What reads official files that no renderer of ours can replace."""
 
@@ -92,7 +84,6 @@ REGISTRY: dict[str, Callable[..., DataSet]] = {
     "noisy_dsprites": _painted("noisy_dsprites"),
     "scream_dsprites": _scream_dsprites,
     "shapes3d": _shapes3d,
-    "teapots": _teapots,
     "smallnorb": _official("smallnorb_file"),
     "cars3d": _official("cars3d_file"),
     "mpi3d_toy": _official("mpi3d_file", "toy"),
@@ -135,11 +126,11 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
     options = dict(options)
     bias = {name: options.pop(name) for name in OPTIONS if name in options}
     if text in REGISTRY or text in names():
-        if options.get("size") is not None and text in REGISTRY and "side" not in options:
-            options["side"] = options.pop("size")  # the word for images of your own
         where = _official_files(data_dir)
         loader = REGISTRY[text] if text in REGISTRY else _plug_in(text)
         known = [*list(inspect.signature(loader).parameters)[1:], "side", *OPTIONS]
+        if options.get("size") is not None and "size" not in known and "side" not in options:
+            options["side"] = options.pop("size")  # the word for images of your own
         for option in options:
             if option not in known:
                 raise ValueError(f"{text} has no option {option!r}; {hint(option, known)}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina import _plugins
 from karenina._words import hint
 from karenina.data.naming import join_name, split_name
 
@@ -25,8 +26,6 @@ REGRESSION = "regression"
 NOISED = ("z_diff", "z_min_variance", "mig")
 NOISE_REGIMES = (0, 1, 2, 3)
 MODELS = ("lasso", "forest")
-# Matrices after which abstract reasoning is measured; 64,000 take some minutes.
-REASONING = (1_000, 4_000, 16_000, 64_000)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +54,16 @@ def has_gap(name: str) -> bool:
 
 
 def more_rows(names: Sequence[str], measured: Measured) -> list[Row]:
-    """The rows of these of MORE."""
-    unknown = [name for name in names if name not in MORE]
+    """Return the rows of these measures."""
+    unknown = [name for name in names if name not in measures()]
     if unknown:
-        raise ValueError(f"nothing called {unknown[0]!r} can be measured also; {hint(unknown[0], MORE)}")
-    return [row for name in names for row in MORE[name](measured)]
+        raise ValueError(f"nothing called {unknown[0]!r} can be measured also; {hint(unknown[0], measures())}")
+    return [row for name in names for row in (MORE.get(name) or _plugins.load("measures", name))(measured)]
+
+
+def measures() -> tuple[str, ...]:
+    """Return the names of what can be measured also: ours, and those of the entry points "karenina.measures"."""
+    return (*MORE, *_plugins.found("measures"))
 
 
 def regression(measured: Measured) -> list[Row]:
@@ -174,37 +178,9 @@ def shift(measured: Measured) -> list[Row]:
     return rows
 
 
-def reasoning(measured: Measured) -> list[Row]:
-    """Accuracy of abstract reasoning from codes after so many matrices. van Steenkiste et al. (2019).
-
-    Matrices are of factor values, so the data must be a grid of factors, and not draw anything else.
-    """
-    from karenina.data import FactorGrid
-    from karenina.tasks import MOST_VALUES, reasoning_matrices
-    from karenina.training.reasoning import learn_matrices
-
-    grid = measured.data.factors
-    if not isinstance(grid, FactorGrid) or measured.data.stochastic:
-        raise ValueError(f"reasoning needs data on a grid of factors, and {measured.data.name} is not")
-    most = MOST_VALUES.get(split_name(measured.data.name)[0])
-
-    def encode(values: NDArray[np.int64]) -> NDArray[np.float32]:
-        parts = np.array_split(values, max(1, len(values) // 2000))  # not all images at once
-        return np.concatenate([measured.run.encode(measured.data.at(grid.index(part)))[0] for part in parts])
-
-    def draw(n: int, seed: int) -> Any:
-        found = reasoning_matrices(grid.sizes, n, most_values=most, seed=seed)
-        return *found.codes(encode), found.position
-
-    found = learn_matrices(draw, samples=REASONING, seed=measured.seed)
-    nan = float("nan")
-    return [(name, "task", "usefulness", "", value, nan) for name, value in found.summary().items()]
-
-
 MORE: dict[str, Callable[[Measured], list[Row]]] = {
     "regression": regression,
     "zero_shot": zero_shot,
     "label_noise": label_noise,
     "shift": shift,
-    "reasoning": reasoning,
 }

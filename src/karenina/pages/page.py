@@ -21,7 +21,7 @@ from karenina.pages.embedded import embedded
 from karenina.pages.figures import Section, sections
 from karenina.pages.model import details, priority
 from karenina.studies.analyses.charts import plain_number
-from karenina.studies.clustering.files import is_clustering
+from karenina.studies.plan.presets import kind_of
 
 if TYPE_CHECKING:
     from karenina.training import Run
@@ -81,12 +81,10 @@ def report(
     given = [_directory(path) for path in listed]
     if not given:
         raise ValueError("expected the directory of a study, or those of runs")
-    if len(given) == 1 and is_clustering(given[0]):
-        from karenina.pages.clustering import report as agents
-
-        return agents(given[0], Path(out) if out is not None else given[0] / "report")
-    contents = read(given, data_dir, metrics, data)
     where = Path(out) if out is not None else given[0] / "report"
+    if len(given) == 1 and (kind := kind_of(given[0])) is not None:
+        return kind.report(given[0], where)
+    contents = read(given, data_dir, metrics, data)
     return write(contents, where, progress, figures=figures, files=files, megabytes=megabytes)
 
 

@@ -6,7 +6,6 @@ from typing import Any
 # Where each name lives. Loaded on first use: looking at a study's status needs neither torch nor pandas.
 _HOMES = {
     "ANALYSES": "analyses",
-    "PRESETS": "plan.presets",
     "Plan": "plan.plan",
     "Point": "plan.plan",
     "Status": "execution.folder",
@@ -14,11 +13,12 @@ _HOMES = {
     "find_plan": "execution.runner",
     "parse": "plan.parsing",
     "preset": "plan.presets",
+    "presets": "plan.presets",
     "retry": "execution.runner",
     "run": "execution.runner",
     "status": "execution.folder",
 }
-_PACKAGES = ("analyses", "clustering", "execution", "plan", "results")
+_PACKAGES = ("analyses", "execution", "plan", "results")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What a representation is good for: prediction, fairness, zero-shot inference, label noise, shifts, reasoning.
+"""What a representation is good for: prediction, fairness, zero-shot inference, label noise, shifts.
 
 >>> import numpy as np
 >>> from karenina.tasks import fairness
@@ -10,25 +10,20 @@ True
 from karenina.tasks._downstream import Downstream, downstream
 from karenina.tasks._fairness import Fairness, fairness, total_variation
 from karenina.tasks._label_noise import Robustness, label_noise, robustness
-from karenina.tasks._reasoning import MOST_VALUES, Matrices, reasoning_matrices, solved_by_rule
 from karenina.tasks._shift import Shift, shift
 from karenina.tasks._zero_shot import ZeroShot, zero_shot
 
 __all__ = [
-    "MOST_VALUES",
     "Downstream",
     "Fairness",
-    "Matrices",
     "Robustness",
     "Shift",
     "ZeroShot",
     "downstream",
     "fairness",
     "label_noise",
-    "reasoning_matrices",
     "robustness",
     "shift",
-    "solved_by_rule",
     "total_variation",
     "zero_shot",
 ]

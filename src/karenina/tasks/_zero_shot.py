@@ -47,7 +47,7 @@ def zero_shot(
     factors : (n, k)
     inside : (n,) bool
         The rows of the corner, which must be the one that the codes' model never saw: for a model of
-        "teapots:gap=exclude" `karenina.data.teapots.in_gap(factors)`, for one of "teapots:gap=exclude,reading=printed"
+        "teapots:gap=exclude" `karenina.papers.eastwood2018.teapots.in_gap(factors)`, for one of "teapots:gap=exclude,reading=printed"
         `in_gap(factors, "printed")`. A fifth of the other rows is kept for the outside error.
     model : "lasso" or "forest"
         The penalty by cross-validation; ten trees, the depth by a validation set, as in the paper.

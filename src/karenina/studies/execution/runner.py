@@ -23,7 +23,7 @@ from karenina.studies.execution.populations import Task, populations
 from karenina.studies.execution.worker import THREADS, Outcome
 from karenina.studies.plan.parsing import read
 from karenina.studies.plan.plan import Plan, Point
-from karenina.studies.plan.presets import PRESETS, preset
+from karenina.studies.plan.presets import preset, presets
 
 if TYPE_CHECKING:
     from karenina.studies.execution.ray import RayPool
@@ -39,15 +39,15 @@ def find_plan(what: str | os.PathLike[str], scale: str | None = None, *, check: 
     path = Path(what)
     if scale is None and (path / "study.toml").is_file():
         return Folder(path).plan()
-    if str(what) in PRESETS:
+    if str(what) in presets():
         return preset(str(what), scale or "laptop")
     if scale is not None:
-        raise ValueError(f"--scale goes with a preset ({', '.join(PRESETS)}); {str(what)!r} is not one")
+        raise ValueError(f"--scale goes with a preset ({', '.join(presets())}); {str(what)!r} is not one")
     if path.is_dir():
         return Folder(path).plan()
     if path.is_file():
         return read(path, check=check)
-    raise ValueError(f"no preset and no file {str(what)!r}; {hint(what, PRESETS)}")
+    raise ValueError(f"no preset and no file {str(what)!r}; {hint(what, presets())}")
 
 
 def run(

@@ -290,7 +290,7 @@ def _check_names(source: Source, plan: Plan) -> None:
     from karenina import data
     from karenina.data.naming import split_name
     from karenina.evaluation.data import WAYS
-    from karenina.evaluation.more import MORE, has_gap
+    from karenina.evaluation.more import has_gap, measures
     from karenina.metrics.registry import PROTOCOLS
     from karenina.metrics.scoring import of_part
     from karenina.models.networks import INITS, NETWORKS
@@ -318,7 +318,7 @@ def _check_names(source: Source, plan: Plan) -> None:
         except ValueError as error:
             source.fail(str(error), "evaluation", "metrics")
     for measure in plan.evaluation.also:
-        _one_of(source, "measure", measure, MORE, "evaluation", "also")
+        _one_of(source, "measure", measure, measures(), "evaluation", "also")
     _one_of(source, "interventions from", plan.evaluation.interventions, WAYS, "evaluation", "interventions")
     if "zero_shot" in plan.evaluation.also and not all(map(has_gap, plan.data)):
         source.fail("zero_shot needs data with a gap, such as teapots:gap=exclude", "evaluation", "also")

@@ -1,0 +1,197 @@
+"""Forms of figures that several papers share: boxes and violins by strength, scatter plots, walls of traversals."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from karenina._figures import Figure
+from karenina.numerics.arrays import Floats
+from karenina.numerics.resampling import spearman
+from karenina.papers.study import Study
+from karenina.papers.tables import name
+from karenina.studies.analyses.charts import colour
+from karenina.studies.analyses.shared import short
+from karenina.studies.results.table import NotEnough, Scores
+
+LATENTS, STEPS = 10, 7  # of a wall of traversals: lines and columns at most
+Groups = list[tuple[str, Floats]]  # label of each group and its values
+
+
+def column(scores: Scores, score: str) -> Floats:
+    """A score of every run; NaN where there is none."""
+    if score not in scores.names:
+        return np.full(len(scores.runs), np.nan)
+    return scores.values[:, scores.names.index(score)]
+
+
+def unique(values: Any) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def panel_grid(rows: int, columns: int, width: float = 2.3, height: float = 1.9) -> tuple[Figure, NDArray[Any]]:
+    figure = Figure(figsize=(width * columns + 0.6, height * rows + 0.6), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def distributions(axis: Axes, groups: Groups, form: str) -> None:
+    """Boxes ("box") or violins ("violin") side by side; a group of fewer than two values is a point."""
+    for x, (_, values) in enumerate(groups):
+        known = values[~np.isnan(values)]
+        if len(known) and (form == "box" and len(known) > 1):
+            axis.boxplot(
+                known,
+                positions=[x],
+                widths=0.6,
+                flierprops={"markersize": 2},
+                medianprops={"color": "#d55e00"},
+                manage_ticks=False,
+            )
+        elif len(known) > 1 and np.ptp(known) > 0:
+            shape = axis.violinplot(known, positions=[x], widths=0.8, showmedians=True)
+            for body in shape["bodies"]:  # type: ignore[attr-defined]
+                body.set_facecolor(colour(0))
+            for line in ("cmins", "cmaxes", "cbars", "cmedians"):
+                shape[line].set_color(colour(0))
+        else:
+            axis.plot([x] * len(known), known, ".", color=colour(0), markersize=4)
+    axis.set_xticks(range(len(groups)), [label for label, _ in groups], fontsize=6)
+    axis.set_xlim(-0.6, len(groups) - 0.4)
+    axis.tick_params(axis="y", labelsize=6)
+
+
+def by_hyperparameter(scores: Scores, wanted: Sequence[str], form: str) -> Figure:
+    """Rows: data set and score. Columns: methods. In each panel a box or violin for every strength.
+
+    The strength with the best median is in bold: do scores choose the same?
+    """
+    shown = [score for score in wanted if np.isfinite(column(scores, score)).any()]
+    datas, methods = unique(scores.runs["data"]), unique(scores.runs["method"])
+    lines = [(data, score) for data in datas for score in shown]
+    figure, axes = panel_grid(len(lines), len(methods))
+    for row, (data, score) in zip(axes, lines):
+        values = column(scores, score)
+        for axis, method in zip(row, methods):
+            here = ((scores.runs["data"] == data) & (scores.runs["method"] == method)).to_numpy()
+            groups = strength_groups(scores, values, here)
+            distributions(axis, groups, form)
+            medians = [np.median(known) if len(known := v[~np.isnan(v)]) else -np.inf for _, v in groups]
+            axis.get_xticklabels()[int(np.argmax(medians))].set_fontweight("bold")
+        row[0].set_ylabel(f"{short(name(data), 20)}\n{short(score, 22)}", fontsize=7)
+    for axis, method in zip(axes[0], methods):
+        axis.set_title(name(method), fontsize=8)
+    for axis in axes[-1]:
+        axis.set_xlabel("strength (bold: the best median)", fontsize=7)
+    return figure
+
+
+def strength_groups(scores: Scores, values: Floats, here: NDArray[np.bool_]) -> Groups:
+    """The values of the runs `here`, in the order of their strengths; all in one group where there is none."""
+    strength = scores.runs["strength"].to_numpy(float)
+    found = sorted({s for s in strength[here] if not np.isnan(s)})
+    if not found:
+        return [("", values[here])]
+    return [(f"{s:g}", values[here & (strength == s)]) for s in found]
+
+
+def scatter(axis: Axes, x: Floats, y: Floats, groups: Sequence[Any]) -> float:
+    """Points by group, and Spearman's rho in the corner, which is also returned (NaN of fewer than three points)."""
+
+    labels = np.asarray(list(map(str, groups)))
+    for i, label in enumerate(unique(labels)):
+        here = labels == label
+        axis.plot(x[here], y[here], ".", color=colour(i), markersize=4, alpha=0.7, label=name(label), rasterized=True)
+    rho = float(spearman(np.column_stack([x, y]))[0][0, 1])
+    axis.margins(0.08, 0.16)  # room for what is written in the corner
+    axis.text(0.03, 0.97, f"ρ = {rho:.2f}", transform=axis.transAxes, va="top", fontsize=7)
+    axis.tick_params(labelsize=6)
+    return rho
+
+
+def plain_ticks(axis: Axes, values: Sequence[float], scale: str) -> None:
+    """Ticks at these values, written as numbers: powers would need formulas."""
+    axis.set_xscale(scale)
+    axis.set_xticks(list(values), [f"{value:g}" for value in values])
+    axis.set_xticks([], minor=True)
+
+
+def legend(figure: Figure, axis: Axes) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    if handles:
+        columns = max(1, min(6, int(figure.get_figwidth() / 1.8)))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=7)
+
+
+def walls(
+    study: Study, groups: Sequence[tuple[str, Sequence[str]]], label: Callable[[str], str], **options: Any
+) -> Any:
+    """Traversals of models: a line of panels for each (title, runs). Latents by KL, inactive ones faded.
+
+    options: as of `wall`.
+    """
+    columns = max(len(runs) for _, runs in groups)
+    shown = [run for _, runs in groups for run in runs]
+    lines = min(int(about(study)["latents"][shown].max()), options.get("latents", LATENTS))
+    figure, axes = panel_grid(len(groups), columns, 2.6, 2.4 * lines / STEPS + 0.7)
+    for line, (title, runs) in zip(axes, groups):
+        for axis, run in zip(line, runs):
+            wall(axis, study, run, **options)
+            axis.set_title(label(run), fontsize=7)
+        for axis in line[len(runs) :]:
+            axis.remove()
+        line[0].set_ylabel(title, fontsize=8)
+    return figure
+
+
+def wall(
+    axis: Axes,
+    study: Study,
+    run: str,
+    *,
+    deviations: float = 2.0,
+    steps: int = STEPS,
+    latents: int = LATENTS,
+    order: str | Sequence[int] = "kl",
+    fade: bool = True,
+) -> None:
+    """Traversals of one model, a row of images per latent: by KL, in their "own" order, or in that given.
+
+    fade: inactive latents; to no use for methods without a posterior.
+    """
+    from karenina.training.pictures import mosaic, traverse
+
+    data = str(study.frame.loc[study.frame["run"] == run, "data"].iloc[0])
+    images = study.inputs(data)[0][:256]
+    found = traverse(study.run(run), images, steps=steps, deviations=deviations, kl_threshold=study.kl_threshold)
+    place = np.argsort(found.order)  # of each latent among the rows by KL
+    rows = np.arange(len(place)) if order == "kl" else place if order == "own" else place[np.asarray(order)]
+    rows = rows[:latents]
+    pixels = mosaic(found.images[rows], found.informative[rows] if fade else None)
+    show(axis, pixels)
+    side = pixels.shape[1] / len(rows)
+    axis.set_yticks(side * (np.arange(len(rows)) + 0.5), found.order[rows], fontsize=5)
+
+
+def show(axis: Axes, pixels: NDArray[np.floating]) -> None:
+    """Pixels (c, h, w) in [0, 1]."""
+    axis.imshow(pixels[0] if len(pixels) != 3 else pixels.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.tick_params(length=0)
+
+
+def about(study: Study) -> pd.DataFrame:
+    """One row per run: data, method, parameters, strength, setting, seed, latents."""
+    columns = ["run", "data", "method", "parameters", "strength", "setting", "seed", "latents"]
+    return study.frame[columns].drop_duplicates("run").set_index("run")
+
+
+def first_known(scores: Scores, wanted: Sequence[str], what: str) -> str:
+    """The first of these scores that the study has; NotEnough says `what` it needs."""
+    for score in wanted:
+        if np.isfinite(column(scores, score)).any():
+            return score
+    raise NotEnough(f"needs {what}")

@@ -1,0 +1,223 @@
+"""Traversals and reconstructions of Duan et al. (2020): they need the trained models."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from karenina._figures import Figure
+from karenina.papers.drawing import (
+    about,
+    column,
+    distributions,
+    first_known,
+    panel_grid,
+    scatter,
+    show,
+    strength_groups,
+    unique,
+    wall,
+    walls,
+)
+from karenina.papers.duan2020.tables import ANY_UDR, VERSIONS
+from karenina.papers.study import DCI, Study
+from karenina.papers.tables import name
+from karenina.studies.results.table import NotEnough, Scores, wide_table
+
+if TYPE_CHECKING:
+    from karenina.training import Run
+
+EACH = 3
+Mask = NDArray[np.bool_]
+
+
+class Ranked:
+    """The models of a study by UDR: runs, udr (R,), the whole table of scores."""
+
+    def __init__(self, study: Study, prefer: Sequence[str] = VERSIONS):
+        study.folder()
+        self.scores: Scores = wide_table(study.frame)
+        self.by = first_known(self.scores, prefer, ANY_UDR)
+        self.udr = column(self.scores, self.by)
+        self.runs = self.scores.runs
+        self.about = about(study)
+        self.active = column(self.scores, "informative_latents")
+
+    def label(self, run: str) -> str:
+        i = int(np.flatnonzero(self.runs["run"] == run)[0])
+        row = self.about.loc[run]
+        factor = column(self.scores, "z_min_variance")[i]
+        text = f"{name(row['method'])} {row['parameters']}, seed {row['seed']}\nUDR {self.udr[i]:.2f}"
+        text += f" / FactorVAE {factor:.2f}" if np.isfinite(factor) else ""
+        return text + (f", d = {self.active[i]:.0f}" if np.isfinite(self.active[i]) else "")
+
+    def best(self, where: Mask, count: int = EACH, worst: bool = False) -> list[str]:
+        """The highest by UDR of the runs `where`, or the lowest."""
+        known = np.flatnonzero(where & np.isfinite(self.udr))
+        order = known[np.argsort(self.udr[known] if worst else -self.udr[known], kind="stable")]
+        return [str(self.runs["run"].iloc[i]) for i in order[:count]]
+
+    def band(self, where: Mask, low: float, high: float) -> list[str]:
+        """Up to three runs drawn at random of those whose UDR lies between low and high."""
+        inside = np.flatnonzero(where & (self.udr > low) & (self.udr < high))
+        drawn = np.random.default_rng(0).permutation(inside)[:EACH]
+        return [str(self.runs["run"].iloc[i]) for i in sorted(drawn)]
+
+
+def figure_1(study: Study) -> Figure:
+    """A highly and a poorly ranked model."""
+    return _best_and_worst(study, 1)
+
+
+def figure_3(study: Study) -> Figure:
+    """The top ranked model of each method, on the first data set."""
+    found = Ranked(study)
+    data = found.runs["data"].iloc[0]
+    top = [
+        run
+        for method in unique(found.runs["method"])
+        for run in found.best(((found.runs["method"] == method) & (found.runs["data"] == data)).to_numpy(), 1)
+    ]
+    return walls(study, [(name(data), top)], found.label)
+
+
+def figure_9(study: Study) -> Figure:
+    """UDR against DCI by strength and by active latents, and models on which the two disagree most."""
+    found = Ranked(study)
+    dci = column(study.scores_of(DCI), "DCI Disentanglement")
+    methods = unique(found.runs["method"])
+    method = "beta_vae" if "beta_vae" in methods else methods[0]
+    data = found.runs["data"].iloc[0]
+    here = np.flatnonzero(
+        ((found.runs["method"] == method) & (found.runs["data"] == data)).to_numpy()
+        & np.isfinite(dci)
+        & np.isfinite(found.udr)
+    )
+    if len(here) < 3:
+        raise NotEnough("needs three models of a method that have both UDR and dci_boosted")
+    place = [np.argsort(np.argsort(values[here])) for values in (found.udr, dci)]
+    chosen = here[[*np.argsort(place[1] - place[0], kind="stable")[:3], *np.argsort(place[0] - place[1])[:3]]]
+    figure = Figure(figsize=(13, 7), layout="constrained")
+    axes = figure.subplots(2, 4)
+    groups = (np.array([f"{value:g}" for value in values]) for values in (found.runs["strength"], found.active))
+    for axis, group, title in zip(axes[:, 0], groups, ("strength", "active latents")):
+        scatter(axis, dci[here], found.udr[here], list(group[here]))
+        axis.legend(title=title, fontsize=5, title_fontsize=6)
+        axis.set_xlabel("DCI Disentanglement", fontsize=7)
+        axis.set_ylabel(found.by, fontsize=7)
+        for number, i in enumerate(chosen, 1):
+            axis.annotate(str(number), (dci[i], found.udr[i]), fontsize=8)
+    for number, (axis, i) in enumerate(zip(axes[:, 1:].flat, chosen), 1):
+        run = str(found.runs["run"].iloc[i])
+        wall(axis, study, run)
+        axis.set_title(f"{number}: {found.label(run)}, DCI {dci[i]:.2f}", fontsize=6)
+    figure.suptitle(f"{name(method)} on {name(data)}: above, UDR ranks higher than DCI; below, lower", fontsize=9)
+    return figure
+
+
+def figure_10(study: Study) -> Figure:
+    return _best_and_worst(study, EACH)
+
+
+def _best_and_worst(study: Study, most: int) -> Figure:
+    """Of one method on one data set: the paper's, beta-VAE and Cars3D, or the first."""
+    found = Ranked(study)
+    here = np.ones(len(found.runs), bool)
+    for key, theirs in (("data", "cars3d"), ("method", "beta_vae")):
+        own = unique(found.runs[key])
+        here &= (found.runs[key] == next((one for one in own if one.split(":")[0] == theirs), own[0])).to_numpy()
+    each = _each(found, here, most)
+    groups = [("best", found.best(here, each)), ("worst", found.best(here, each, worst=True))]
+    figure = walls(study, groups, found.label)
+    figure.suptitle(name(found.runs["data"][here].iloc[0]), fontsize=9)
+    return figure
+
+
+def _each(found: Ranked, here: Mask, most: int) -> int:
+    """How many of the best and of the worst to show, so that none is both."""
+    return max(1, min(most, int((here & np.isfinite(found.udr)).sum()) // 2))
+
+
+def figure_12(study: Study) -> Figure:
+    """UDR_S by strength for each data set of photographs, and reconstructions of the weakest strength."""
+    found = Ranked(study, ("udr_spearman", *VERSIONS))
+    datas = unique(found.runs["data"])
+    figure, axes = panel_grid(2, len(datas), 3.4, 2.4)
+    for top, bottom, data in zip(axes[0], axes[1], datas):
+        here = (found.runs["data"] == data).to_numpy()
+        strength = found.runs["strength"].to_numpy(float)
+        distributions(top, strength_groups(found.scores, found.udr, here), "box")
+        top.set_title(name(data), fontsize=8)
+        top.set_xlabel("strength", fontsize=7)
+        weakest = np.flatnonzero(here)[np.argsort(strength[here], kind="stable")[0]]
+        run = study.run(str(found.runs["run"].iloc[weakest]))
+        _reconstructions(bottom, study, run, str(data))
+    axes[0, 0].set_ylabel(found.by, fontsize=7)
+    return figure
+
+
+def _reconstructions(axis: Axes, study: Study, run: "Run", data: str) -> None:
+    from karenina.training.pictures import mosaic
+
+    images = study.inputs(data)[0][:8]
+    made = run.decode(run.encode(images)[0])
+    show(axis, mosaic(np.stack([images / np.float32(255), made])))
+    axis.set_xlabel("images, and what the model makes of them", fontsize=6)
+
+
+def figure_13(study: Study) -> Figure:
+    return _high_and_low(study, "celeba", 4, 0)
+
+
+def figure_14(study: Study) -> Figure:
+    return _high_and_low(study, "imagenet", 6, -1)
+
+
+def _high_and_low(study: Study, wanted: str, latents: int, otherwise: int) -> Figure:
+    """Three models with UDR above 0.6 and three below 0.3; where there is none, the highest and the lowest."""
+    found = Ranked(study, ("udr_spearman", *VERSIONS))
+    datas = unique(found.runs["data"])
+    data = next((data for data in datas if wanted in str(data)), datas[otherwise])
+    here = (found.runs["data"] == data).to_numpy()
+    each = _each(found, here, EACH)
+    groups = []
+    for title, low, high, worst in (("UDR > 0.6", 0.6, np.inf, False), ("UDR < 0.3", -np.inf, 0.3, True)):
+        runs = found.band(here, low, high)
+        end = f"no {title}:\nthe {'lowest' if worst else 'highest'}"
+        groups.append((title, runs) if runs else (end, found.best(here, each, worst)))
+    return walls(study, groups, found.label, latents=latents)
+
+
+def figure_15(study: Study) -> Figure:
+    return _band(study, "high (UDR > 0.4)", 0.4, np.inf)
+
+
+def figure_16(study: Study) -> Figure:
+    return _band(study, "medium (0.3 < UDR < 0.4)", 0.3, 0.4)
+
+
+def figure_17(study: Study) -> Figure:
+    return _band(study, "low (UDR < 0.3)", -np.inf, 0.3)
+
+
+def _band(study: Study, title: str, low: float, high: float) -> Figure:
+    """Three random models per method in a band of UDR, on the first data set. A method without any shows none; where
+    no method has one, the nearest model stands in, and the figure says so."""
+    found = Ranked(study)
+    data = found.runs["data"].iloc[0]
+    groups = []
+    for method in unique(found.runs["method"]):
+        here = ((found.runs["method"] == method) & (found.runs["data"] == data)).to_numpy()
+        runs = found.band(here, low, high)
+        if runs:
+            groups.append((name(method), runs))
+    if not groups:
+        middle = low if np.isfinite(low) else high
+        distance = np.where(np.isfinite(found.udr), np.abs(found.udr - middle), np.inf)
+        nearest = [str(found.runs["run"].iloc[int(np.argmin(distance))])]
+        groups, title = [("nearest", nearest)], f"no model is {title}: the nearest"
+    figure = walls(study, groups, found.label, order="own")
+    figure.suptitle(f"{name(data)}: {title}", fontsize=9)
+    return figure
