@@ -16,12 +16,12 @@ import pandas as pd
 from scipy import stats
 
 from karenina.numerics import resampling
+from karenina.papers.locatello2019.tables import METRICS, UNSUPERVISED
+from karenina.papers.study import Study
 from karenina.studies.analyses.by_setting import variance_explained
 from karenina.studies.analyses.charts import plain_number
 from karenina.studies.analyses.choosing import beats_random
 from karenina.studies.analyses.udr_and_dynamics import dynamics, udr_versions
-from karenina.papers.locatello2019.tables import METRICS, UNSUPERVISED
-from karenina.papers.study import Study
 from karenina.studies.results.table import wide_table
 
 Statistic = Callable[[pd.DataFrame], float]

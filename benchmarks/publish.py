@@ -30,10 +30,10 @@ from results_pages import OWN, RESULTS, is_figure, kept_file, pages, picture, sh
 
 import karenina
 from karenina.evaluation.data import data_of, inputs, sampler_of
-from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.populations import populations, train_population
 from karenina.papers import make, paper_of
 from karenina.papers.study import Study
+from karenina.studies.execution.folder import Folder
+from karenina.studies.execution.populations import populations, train_population
 from karenina.studies.plan.plan import Plan
 from karenina.studies.plan.presets import preset
 from karenina.studies.published import TABLES, baselines, publish, scoring

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from karenina.tasks import MOST_VALUES, reasoning_matrices
-from karenina.papers.since2020.reasoning import learn_matrices
+from karenina.papers.since2020.reasoning import MOST_VALUES, learn_matrices, reasoning_matrices
 
 SIZES = (3, 6, 40, 32, 32)
 

@@ -14,11 +14,10 @@ from PIL import Image
 from selectors_page import selectors_page
 from verdicts import sentence, with_intervals
 
-from karenina.papers import Made, make
-from karenina.papers import Item, items
+from karenina.papers import Item, Made, items, make
+from karenina.papers.study import Study
 from karenina.papers.tables import heading, name
 from karenina.papers.tables import markdown as table_text
-from karenina.papers.study import Study
 from karenina.studies.published import baselines
 
 RESULTS = DOCS / "results"

@@ -5,11 +5,11 @@ import pandas as pd
 from pages import markdown
 
 from karenina.numerics.resampling import jackknife
+from karenina.papers.locatello2019.tables import METRICS
+from karenina.papers.study import Study
+from karenina.papers.tables import name
 from karenina.studies.analyses.charts import plain_number
 from karenina.studies.analyses.choosing import direction, outcomes, selectors
-from karenina.papers.locatello2019.tables import METRICS
-from karenina.papers.tables import name
-from karenina.papers.study import Study
 from karenina.studies.results.table import wide_table
 
 SELECTORS = """# Which score should choose a model when there are no labels?

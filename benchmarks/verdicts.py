@@ -19,8 +19,8 @@ import pandas as pd
 
 from karenina.numerics.resampling import jackknife
 from karenina.papers import Item, printed
-from karenina.papers.tables import PaperTable, compared
 from karenina.papers.study import Study
+from karenina.papers.tables import PaperTable, compared
 from karenina.studies.results.table import NotEnough
 
 JACKKNIFE = {  # what is left out, one at a time

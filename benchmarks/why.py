@@ -23,12 +23,12 @@ import pandas as pd
 from why_page import KEPT, correlation, page, rounded
 
 import karenina
-from karenina.selection import dynamics, udr
-from karenina.studies.analyses.by_setting import variance_explained
 from karenina.papers.duan2020.tables import METRICS as FOUR
 from karenina.papers.holtz2022.tables import METRICS as THREE
 from karenina.papers.locatello2019.tables import METRICS as SIX
 from karenina.papers.study import Study
+from karenina.selection import dynamics, udr
+from karenina.studies.analyses.by_setting import variance_explained
 from karenina.tasks import label_noise
 from karenina.training.stacked_learner import PopulationLearner
 

@@ -11,11 +11,11 @@ from pages import DOCS, markdown
 
 import karenina
 from karenina.numerics.resampling import spearman, without_each
-from karenina.papers.holtz2022.tables import METRICS as THREE
 from karenina.papers import printed
+from karenina.papers.holtz2022.tables import METRICS as THREE
 from karenina.papers.locatello2019.tables import METRICS as SIX
-from karenina.papers.tables import name as shown
 from karenina.papers.study import Study
+from karenina.papers.tables import name as shown
 from karenina.studies.results.table import Scores, wide_table
 
 Lines = list[dict[str, Any]]

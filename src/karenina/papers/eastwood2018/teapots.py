@@ -8,7 +8,7 @@ right, and a growing azimuth moves the camera anticlockwise around the vertical 
 side, pi / 2 from above. The light goes around with the camera, as if the pot stood on a turntable. Each channel is
 highlight + colour * shade, which never exceeds 1.
 
-The pot is 32 bicubic Bezier patches of Martin Newell (1975). The body and the lid are solids of revolution, so a profile
+The pot is 32 Bezier patches of Martin Newell (1975). The body and the lid are solids of revolution, so a profile
 stands for each; the handle and the spout are mirror images in the plane y = 0, so one half of each cross section stands
 for both. The z axis points up, the spout along +x and the handle along -x; the numbers are the ones in general use, 1.3
 times lower than Newell's own.

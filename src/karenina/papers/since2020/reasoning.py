@@ -1,4 +1,4 @@
-"""Abstract reasoning from codes (van Steenkiste et al. 2019): matrices of factor values, and a WReN that completes them."""
+"""Abstract reasoning from codes (van Steenkiste et al. 2019): matrices of factors, and a WReN that completes them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -246,7 +246,7 @@ def learn_matrices(
     Parameters
     ----------
     draw : (n, seed) -> context (n, 8, d), answers (n, 6, d), position (n,)
-        Matrices of codes; `karenina.tasks.reasoning_matrices` makes them. Codes are standardised here.
+        Matrices of codes; `reasoning_matrices` makes them. Codes are standardised here.
     samples : numbers of training matrices, in batches of 32
     test : int
         Matrices to measure on.

@@ -1,4 +1,4 @@
-"""The world of the clustering task of COBRA (Watters et al. 2019): sprites, their environment, and who knows the truth."""
+"""The world of the clustering task of COBRA (Watters et al. 2019): sprites and their environment."""
 
 from collections.abc import Sequence
 from enum import IntEnum
