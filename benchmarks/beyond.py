@@ -28,7 +28,7 @@ import karenina
 from karenina.data import DataSet, load
 from karenina.evaluation.scoring import evaluate
 from karenina.training import Run, train_many
-from karenina.training.feeds import labelled_images
+from karenina.training.batches import labelled_images
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results" / "beyond.json"
 SEEDS = 10

@@ -17,12 +17,12 @@ from scipy import stats
 
 from karenina.numerics import resampling
 from karenina.papers.locatello2019.tables import METRICS, UNSUPERVISED
-from karenina.papers.study import Study
 from karenina.studies.analyses.by_setting import variance_explained
 from karenina.studies.analyses.charts import plain_number
 from karenina.studies.analyses.choosing import beats_random
-from karenina.studies.analyses.udr_and_dynamics import dynamics, udr_versions
-from karenina.studies.results.table import wide_table
+from karenina.studies.analyses.correlations import dynamics, udr_versions
+from karenina.studies.analyses.shared import wide_table
+from karenina.studies.study import Study
 
 Statistic = Callable[[pd.DataFrame], float]
 
@@ -75,7 +75,7 @@ def jackknife(statistic: Statistic, frame: pd.DataFrame, what: str, paper: float
 
 def claims(frame: pd.DataFrame, traced: Study, teapots: pd.DataFrame) -> list[Claim]:
     """frame: published results. traced: a study of the dynamics score. teapots: results of `eastwood2018`."""
-    six = Study(frame).words_of(METRICS)
+    six = Study(frame=frame).words_of(METRICS)
     return [
         Claim(
             "Regularisation lowers the total correlation of sampled codes, and not that of mean codes.",

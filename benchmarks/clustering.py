@@ -31,7 +31,7 @@ def collect(folder: Path, others: list[Path]) -> dict:
     from dataclasses import asdict
 
     from karenina.papers.duan2020.clustering.runner import seconds
-    from karenina.papers.duan2020.clustering.study import Study
+    from karenina.papers.duan2020.clustering.study import ClusteringStudy
 
     plan = read_plan(folder)
     references = read_json(folder / "references.json")
@@ -45,7 +45,7 @@ def collect(folder: Path, others: list[Path]) -> dict:
     before = json.loads(stored.read_text())["gates"] if stored.exists() else []
     gates = [*(gate for gate in before if gate["steps"] not in {one["steps"] for one in gates}), *gates]
     agents = any((folder / place).is_dir() for place in ("agents", "models"))
-    rows = Study(plan, folder).measures() if agents else []  # not yet finished: the seeds whose agents are done
+    rows = ClusteringStudy(plan, folder).measures() if agents else []  # of seeds that are done
     found = {"references": references, "episodes": episodes, "seconds": seconds(folder), "rows": rows}
     return {"plan": asdict(plan), "gates": gates, **found}
 

@@ -19,12 +19,12 @@ import pandas as pd
 from pages import markdown
 from scipy.stats import ttest_ind
 
-from karenina.evaluation.paired import difference
+from karenina.evaluation.scoring import difference
 from karenina.numerics.resampling import jackknife, kendall, median_bounds, medians, spearman
 from karenina.papers.duan2020.clustering.results import correlations
 from karenina.studies.analyses.by_setting import polarised, variance_explained
 from karenina.studies.analyses.choosing import beats_random, selectors
-from karenina.studies.analyses.udr_and_dynamics import udr_versions
+from karenina.studies.analyses.correlations import udr_versions
 
 Bounds = tuple[float, float]
 LEAST, MOST = 0.90, 0.98

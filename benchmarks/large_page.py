@@ -16,8 +16,8 @@ from karenina.evaluation.data import data_of
 from karenina.evaluation.scoring import evaluate
 from karenina.pages.contents import Contents, Inputs, _compared
 from karenina.pages.page import write
-from karenina.studies.plan.plan import Selection
-from karenina.studies.results.table import table_of_runs
+from karenina.studies.plan import Selection
+from karenina.studies.study import table_of_runs
 from karenina.training import open as open_run
 
 

@@ -20,7 +20,7 @@ from PIL import Image
 
 import karenina
 from karenina.papers import items, paper_of
-from karenina.studies.plan.presets import PRESETS
+from karenina.studies.plan import PRESETS
 
 MOST = 2 * 180.0  # CPU seconds: three minutes of two cores
 NAMES = [name for name in PRESETS if len(items()[paper_of(f"{name} at smoke scale") or ""]) > 1]

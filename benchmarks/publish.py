@@ -31,13 +31,10 @@ from results_pages import OWN, RESULTS, is_figure, kept_file, pages, picture, sh
 import karenina
 from karenina.evaluation.data import data_of, inputs, sampler_of
 from karenina.papers import make, paper_of
-from karenina.papers.study import Study
-from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.populations import populations, train_population
-from karenina.studies.plan.plan import Plan
-from karenina.studies.plan.presets import preset
+from karenina.studies.plan import Plan, preset
 from karenina.studies.published import TABLES, baselines, publish, scoring
-from karenina.studies.results.table import SCHEMAS, TASK, with_scores, write_parquet
+from karenina.studies.study import TASK, Study, schema, with_scores, write_parquet
+from karenina.studies.worker import populations, train_population
 from karenina.tasks import downstream, fairness
 
 # Ways to choose that a study does not compute by itself, as `karenina rank --by` names them.
@@ -50,7 +47,7 @@ EXTRA = ("partners", "dynamics")
 def add(paths: list[Path]) -> None:
     """Put the results of finished studies beside those that are published already."""
     for path in paths:
-        folder = Folder(path)
+        folder = Study(path)
         status = folder.status()
         if status.waiting or status.failed or status.running:
             raise SystemExit(f"{path}: {status.waiting} models are missing, {len(status.failed)} failed")
@@ -61,12 +58,12 @@ def add(paths: list[Path]) -> None:
             for file in ("results.parquet", "dynamics.parquet"):
                 if (path / file).exists():
                     shutil.copy(path / file, own / file)
-            keep_from_models(paper, Study.open(path))
+            keep_from_models(paper, Study(path))
         else:
             _add_baselines(path, status.plan)
             if FROM_MODELS in status.plan.data:
                 for one in ("locatello2019", "duan2020"):
-                    keep_from_models(one, Study.open(path))
+                    keep_from_models(one, Study(path))
 
 
 def _add_baselines(path: Path, plan: Plan) -> None:
@@ -78,7 +75,7 @@ def _add_baselines(path: Path, plan: Plan) -> None:
 
 def add_rankings(path: Path) -> None:
     """Scores of published models that `karenina rank` gives, from the models of their study: minutes for hundreds."""
-    plan = Folder(path).plan()
+    plan = Study(path).read_plan()
     for by in RANKED:
         for data in plan.data:
             frame = baselines(data)
@@ -95,7 +92,7 @@ def add_tasks(path: Path, seeds: int, only: list[str], workers: int = 2) -> None
 
     The numbers are those of a study with tasks = true, which is why its plan says how many rows there are.
     """
-    plan = Folder(path).plan()
+    plan = Study(path).read_plan()
     done = path / f"tasks-{'-'.join(sorted(only))}.jsonl"
     found = _lines(done)
     waiting = [point.hash for point in plan.points if point.seed < seeds and point.hash not in set(found["run"])]
@@ -110,7 +107,7 @@ def add_tasks(path: Path, seeds: int, only: list[str], workers: int = 2) -> None
     if paper in OWN:
         out = RESULTS / "tables" / paper / "results.parquet"
         frame = with_scores(pq.read_table(out).to_pandas(), found, TASK)
-        write_parquet(out, pa.Table.from_pandas(frame, schema=SCHEMAS["results"], preserve_index=False))
+        write_parquet(out, pa.Table.from_pandas(frame, schema=schema("results"), preserve_index=False))
         return
     for data in plan.data:
         publish(with_scores(baselines(data), found, TASK), plan.evaluation, _table(data))
@@ -154,7 +151,7 @@ def _table(data: str) -> Path:
 
 def keep_from_models(paper: str, study: Study) -> None:
     """Make what a page shows and its tables cannot give, from the trained models."""
-    tables = Study(study.frame, RESULTS / "tables" / (paper if paper in OWN else ""))
+    tables = Study(RESULTS / "tables" / (paper if paper in OWN else ""), study.frame)
     with tempfile.TemporaryDirectory() as scratch:
         for item in shown(paper):
             if make(item, tables, Path(scratch)).missing and not (found := make(item, study, Path(scratch))).missing:
@@ -183,7 +180,7 @@ def _add_extra(file: Path, data: str, frame: pd.DataFrame) -> None:
         before = pq.read_table(out).to_pandas()
         table = pd.concat([before[before["data"] != data], table], ignore_index=True)
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_parquet(out, pa.Table.from_pandas(table, schema=SCHEMAS[file.stem], preserve_index=False))
+    write_parquet(out, pa.Table.from_pandas(table, schema=schema(file.stem), preserve_index=False))
 
 
 def again(models: int, seed: int) -> None:
@@ -193,13 +190,13 @@ def again(models: int, seed: int) -> None:
     together = {point.hash: group for group in populations(plan) for point in group}
     points = [point for point in plan.points if point.hash in set(published["run"])]
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Folder(scratch)
+        folder = Study(scratch)
         folder.adopt(plan)
         for i in sorted(np.random.default_rng(seed).choice(len(points), models, replace=False)):
             point = points[i]
             train_population(scratch, together[point.hash], plan.checkpoint_seconds)
             data = karenina.load(point.data)
-            run = karenina.open(folder.run(point.hash))
+            run = karenina.open(folder.run_path(point.hash))
             rows = karenina.evaluate(run, data, **asdict(scoring(point.data))).rows()
             known = published[published["run"] == point.hash].set_index(["metric", "property", "factor"])["value"]
             off = {key: abs(row[4] - known[key]) for row in rows if (key := tuple(row[i] for i in (0, 2, 3))) in known}

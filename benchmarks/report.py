@@ -14,11 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from karenina.pages.page import report
-from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.worker import execute
-from karenina.studies.plan.parsing import parse
-from karenina.studies.results.several_models import compare_models
-from karenina.studies.results.table import write_results
+from karenina.studies.compare import compare_models
+from karenina.studies.plan import parse
+from karenina.studies.study import Study
+from karenina.studies.worker import execute
 
 PLAN = """
 name = "{models} models"
@@ -41,17 +40,17 @@ partners = 10
 
 def make_study(out: Path, data: str, seeds: int) -> int:
     plan = parse(PLAN.format(models=12 * seeds, data=data, seeds=seeds))
-    folder = Folder(out)
+    folder = Study(out)
     folder.adopt(plan)
     first = plan.points[:2]
     for point in first:
         assert execute(str(out), point, plan.evaluation, 60.0).status == "done"
     rng = np.random.default_rng(0)
-    templates = [json.loads(folder.scores(point.hash, plan.evaluation.hash).read_text()) for point in first]
-    codes = np.load(folder.run(first[0].hash) / "codes.npy")
+    templates = [json.loads(folder.scores_path(point.hash, plan.evaluation.hash).read_text()) for point in first]
+    codes = np.load(folder.run_path(first[0].hash) / "codes.npy")
     for i, point in enumerate(plan.points[2:]):
-        source = folder.run(first[i % 2].hash)
-        target = folder.run(point.hash)
+        source = folder.run_path(first[i % 2].hash)
+        target = folder.run_path(point.hash)
         target.mkdir()
         for name in ("run.json", "model.safetensors", "history.parquet", "kl.npy"):
             (target / name).hardlink_to(source / name)
@@ -60,9 +59,9 @@ def make_study(out: Path, data: str, seeds: int) -> int:
             [*row[:4], None if row[4] is None else row[4] + rng.normal(0, 0.1), row[5]] for row in templates[0]["rows"]
         ]
         scores = {**templates[i % 2], "run": point.hash, "rows": rows}
-        folder.scores(point.hash, plan.evaluation.hash).write_text(json.dumps(scores))
+        folder.scores_path(point.hash, plan.evaluation.hash).write_text(json.dumps(scores))
     compare_models(folder, plan)
-    write_results(folder, plan)
+    folder.write_results(plan)
     return len(plan.points)
 
 

@@ -15,10 +15,10 @@ from selectors_page import selectors_page
 from verdicts import sentence, with_intervals
 
 from karenina.papers import Item, Made, items, make
-from karenina.papers.study import Study
 from karenina.papers.tables import heading, name
 from karenina.papers.tables import markdown as table_text
 from karenina.studies.published import baselines
+from karenina.studies.study import Study
 
 RESULTS = DOCS / "results"
 CLAIMS = """# Ten claims of the five papers, tried here
@@ -81,9 +81,9 @@ standard deviation."""
 def study_of(paper: str) -> Study:
     """The tables of a paper's own models, or else those of `locatello2019`."""
     if paper not in OWN:
-        return Study(baselines(), RESULTS / "tables")
+        return Study(RESULTS / "tables", baselines())
     path = RESULTS / "tables" / paper
-    return Study(pq.read_table(path / "results.parquet").to_pandas(), path)
+    return Study(path, pq.read_table(path / "results.parquet").to_pandas())
 
 
 def pages(out: Path = RESULTS, draw: bool = True) -> None:

@@ -6,11 +6,11 @@ from pages import markdown
 
 from karenina.numerics.resampling import jackknife
 from karenina.papers.locatello2019.tables import METRICS
-from karenina.papers.study import Study
 from karenina.papers.tables import name
 from karenina.studies.analyses.charts import plain_number
 from karenina.studies.analyses.choosing import direction, outcomes, selectors
-from karenina.studies.results.table import wide_table
+from karenina.studies.analyses.shared import wide_table
+from karenina.studies.study import Study
 
 SELECTORS = """# Which score should choose a model when there are no labels?
 
@@ -37,7 +37,7 @@ WITH_LABELS = " (with labels)"
 def one_of_each(frame: pd.DataFrame) -> pd.DataFrame:
     """Mean gain, over supervised scores and seeds, of choosing among the models of one seed.
     -> a row per selector, the best first: a column per data set, then mean, low, high"""
-    table = wide_table(Study(frame).words_of(METRICS))
+    table = wide_table(Study(frame=frame).words_of(METRICS))
     known = {table.names[j]: j for j in table.labelled()}
     free = {table.names[j]: j for j in table.columns(supervised=False)}
     seeds = sorted(table.runs["seed"].unique())
@@ -92,7 +92,7 @@ def answer(found: pd.DataFrame) -> list[str]:
 
 def selectors_page(frame: pd.DataFrame) -> str:
     """How good a model each label-free score chooses."""
-    found = selectors(Study(frame).words_of(METRICS), resamples=1000)
+    found = selectors(Study(frame=frame).words_of(METRICS), resamples=1000)
     judges = ("MIG", "DCI Disentanglement")
     intro = SELECTORS.format(seeds=frame["seed"].nunique()).strip()
     parts = [intro, *answer(one_of_each(frame)), DETAILS.strip()]

@@ -16,10 +16,9 @@ import pyarrow.parquet as pq
 from timing import cpu_seconds
 
 from karenina.studies.analyses import ANALYSES
-from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.runner import run
-from karenina.studies.plan.parsing import parse
-from karenina.studies.plan.presets import preset
+from karenina.studies.plan import parse, preset
+from karenina.studies.runner import run
+from karenina.studies.study import Study
 
 PLAN = """
 data = "blobs"
@@ -42,7 +41,7 @@ VERSIONS = ("udr_lasso", "udr_spearman", "udr_lasso_a2a", "udr_spearman_a2a")
 def overhead() -> None:
     """Wall time of a worker that is neither training nor scoring, after its start."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Folder(Path(scratch) / "study")
+        folder = Study(Path(scratch) / "study")
         run(parse(PLAN), folder.path, workers=1, quiet=True)
         timings = pq.read_table(folder.path / "timings.parquet").to_pandas()
         ends = sorted(file.stat().st_mtime for file in (folder.path / "scores").iterdir())
@@ -59,10 +58,10 @@ def overhead() -> None:
 def status() -> None:
     plan = preset("locatello2019", "paper")
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Folder(scratch + "/study")
+        folder = Study(scratch + "/study")
         folder.adopt(plan)
         for point in plan.points[:10_000]:
-            folder.scores(point.hash, plan.evaluation.hash).touch()
+            folder.scores_path(point.hash, plan.evaluation.hash).touch()
         words = [sys.executable, "-c", "from karenina.cli import main; main()", "study", "status", str(folder.path)]
         start = time.perf_counter()
         said = subprocess.check_output(words, text=True)

@@ -19,9 +19,8 @@ import pandas as pd
 
 from karenina.numerics.resampling import jackknife
 from karenina.papers import Item, printed
-from karenina.papers.study import Study
 from karenina.papers.tables import PaperTable, compared
-from karenina.studies.results.table import NotEnough
+from karenina.studies.study import NotEnough, Study
 
 JACKKNIFE = {  # what is left out, one at a time
     **{("eastwood2018", table): "seed" for table in ("table_1", "table_3", "table_4", "table_5")},
@@ -46,7 +45,7 @@ def with_intervals(item: Item, study: Study) -> PaperTable:
     keys = [*table.rows, *table.columns]
     frames = []
     for one in study.frame[unit].unique():
-        rest = Study(study.frame[study.frame[unit] != one], study.path)
+        rest = study.with_frame(study.frame[study.frame[unit] != one])
         try:
             frames.append(item.function()(rest).frame.set_index(keys)["value"])
         except NotEnough:

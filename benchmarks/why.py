@@ -26,11 +26,12 @@ import karenina
 from karenina.papers.duan2020.tables import METRICS as FOUR
 from karenina.papers.holtz2022.tables import METRICS as THREE
 from karenina.papers.locatello2019.tables import METRICS as SIX
-from karenina.papers.study import Study
 from karenina.selection import dynamics, udr
 from karenina.studies.analyses.by_setting import variance_explained
+from karenina.studies.analyses.shared import wide_table
+from karenina.studies.study import Study
 from karenina.tasks import label_noise
-from karenina.training.stacked_learner import PopulationLearner
+from karenina.training.population import PopulationLearner
 
 SEEDS = 5  # of each setting, from which the dynamics score is computed again and again
 # What a variation changes: options of `karenina.selection.dynamics`, and which of the 30 moments it sees.
@@ -50,7 +51,7 @@ LAYERS: dict[str, Callable[[PopulationLearner, Any], Any]] = {
 
 def vary_dynamics(folder: Path | None, studies: list[Path], only: str | None) -> None:
     """Kept after each variation, which takes minutes, beside those of other studies."""
-    opened = {path: Study.open(path) for path in studies}
+    opened = {path: Study(path) for path in studies}
     again = {study.plan.name for study in opened.values()}
     lines = [
         one
@@ -123,8 +124,8 @@ def vary_udr(studies: list[Path]) -> list[dict[str, Any]]:
     and within settings; with other thresholds, and without models that found little."""
     lines = []
     for path in studies:
-        study = Study.open(path)
-        scores = study.scores_of(FOUR)
+        study = Study(path)
+        scores = wide_table(study.words_of(FOUR))
         names = [scores.names.index(name) for name in FOUR]
         for (data, method), rows in scores.groups("data", "method"):
             runs = scores.runs.iloc[rows]
@@ -181,7 +182,7 @@ def vary_noise(studies: list[Path]) -> list[dict[str, Any]]:
     """
     lines = []
     for path in studies:
-        study = Study.open(path)
+        study = Study(path)
         frame = study.frame[study.frame["factor"] == ""]
         noisy = frame[frame["metric"].str.contains("_noise_")]
         runs = noisy.drop_duplicates("run").set_index("run")
@@ -225,7 +226,7 @@ def vary_variance(studies: list[Path]) -> list[dict[str, Any]]:
     """Variance explained by method and by setting, with other models and other scores; and how much is measuring."""
     lines = []
     for path in studies:
-        study = Study.open(path)
+        study = Study(path)
         words = study.words_of(SIX)
         active = words[words["metric"] == "informative_latents"].set_index("run")["value"]
         words = words[words["metric"].isin(SIX)]

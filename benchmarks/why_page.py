@@ -14,9 +14,9 @@ from karenina.numerics.resampling import spearman, without_each
 from karenina.papers import printed
 from karenina.papers.holtz2022.tables import METRICS as THREE
 from karenina.papers.locatello2019.tables import METRICS as SIX
-from karenina.papers.study import Study
 from karenina.papers.tables import name as shown
-from karenina.studies.results.table import Scores, wide_table
+from karenina.studies.analyses.shared import Scores, wide_table
+from karenina.studies.study import Study
 
 Lines = list[dict[str, Any]]
 
@@ -84,8 +84,8 @@ def page(out: Path = PAGE) -> None:
     for name, section in SECTIONS.items():
         parts += section(found[name])
     table = KEPT.parent / "tables" / "holtz2022" / "results.parquet"
-    parts += [UNFAIR, *unfairness(wide_table(Study(pd.read_parquet(table)).words_of(THREE)))]
-    models = wide_table(Study(karenina.baselines()).words_of(SIX))
+    parts += [UNFAIR, *unfairness(wide_table(Study(frame=pd.read_parquet(table)).words_of(THREE)))]
+    models = wide_table(Study(frame=karenina.baselines()).words_of(SIX))
     parts += [TRANSFER.format(splits=SPLITS), *transfer(models)]
     parts.append("Made by `python benchmarks/why.py page`.")
     out.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")

@@ -78,7 +78,7 @@ class InThisProcess:
         pass
 
     def run(self, tasks, tick):
-        from karenina.studies.execution.worker import execute, execute_together
+        from karenina.studies.worker import execute, execute_together
 
         for task in tasks:
             points = task if isinstance(task, tuple) else (task,)
@@ -91,7 +91,7 @@ class InThisProcess:
 @pytest.fixture(scope="session")
 def no_workers():
     """A context in which studies run in this process. Tests of the pool itself do not use it."""
-    return lambda: mock.patch("karenina.studies.execution.runner._pool", InThisProcess)
+    return lambda: mock.patch("karenina.studies.runner._pool", InThisProcess)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ kl_threshold = 0.0001
 
 @pytest.fixture(scope="session")
 def smoke():
-    from karenina.studies.plan.parsing import parse
+    from karenina.studies.plan import parse
 
     return parse(SMOKE)
 
@@ -157,12 +157,12 @@ def smoke():
 @pytest.fixture(scope="session")
 def finished(smoke, tmp_path_factory):
     """The study run model by model in this process: what every other way of running it must give."""
-    from karenina.studies.execution.folder import Folder
-    from karenina.studies.execution.runner import run
-    from karenina.studies.execution.worker import execute
+    from karenina.studies.runner import run
+    from karenina.studies.study import Study
+    from karenina.studies.worker import execute
 
     path = tmp_path_factory.mktemp("study") / "reference"
-    Folder(path).adopt(smoke)
+    Study(path).adopt(smoke)
     for point in smoke.points:
         assert execute(str(path), point, smoke.evaluation, 60).status == "done"
     run(smoke, path, quiet=True)

@@ -58,7 +58,7 @@ def test_help_is_plain_and_whole(words, command, monkeypatch):
 
 def test_lists_in_help_and_completion_are_those_of_the_registries(command):
     from karenina.metrics.scoring import names as metrics
-    from karenina.studies.plan.presets import presets
+    from karenina.studies.plan import presets
     from karenina.training.methods import names as methods
 
     found = {

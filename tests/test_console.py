@@ -90,22 +90,22 @@ def test_a_table_of_scores_is_words_on_any_console():
 
 
 def test_the_panel_of_a_study_names_its_models(tmp_path, monkeypatch):
-    from karenina.studies.execution import display
-    from karenina.studies.execution.folder import Folder, claim
-    from karenina.studies.plan.parsing import parse
+    from karenina.studies import runner
+    from karenina.studies.plan import parse
+    from karenina.studies.study import Study, claim
 
     data = tmp_path / "[beta=4]" / "[/b].npz"
     data.parent.mkdir(parents=True)
     data.touch()
     plan = parse(f"data = '{data}'\nseeds = 1\n[methods.vae]\n")
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(plan)
     screen = plain_console(file=io.StringIO(), width=300)
-    monkeypatch.setattr(display, "plain_console", lambda: screen)
+    monkeypatch.setattr(runner, "plain_console", lambda: screen)
     points = {point.hash: point for point in plan.points}
     with claim(folder.path, plan.points[0].hash) as held:
         held.progress(1, 100)
-        with display.Panel(folder, display.Tally(1), points):
+        with runner.LivePanel(folder, runner.Tally(1), points):
             pass
     assert plan.points[0].label in screen.file.getvalue()
 

@@ -111,7 +111,7 @@ def test_the_readme_counts_right():
 
 
 def test_the_table_of_presets_counts_right():
-    from karenina.studies.plan.presets import SCALES, preset, presets
+    from karenina.studies.plan import SCALES, preset, presets
 
     text = (ROOT / "docs" / "studies.md").read_text()
     for name in presets():

@@ -63,7 +63,7 @@ def test_every_figure_is_such_a_figure():
 def named(tmp_path_factory, no_workers):
     """A study whose data set, factors and name look like formulas and like markup."""
     from karenina.studies import run
-    from karenina.studies.plan.parsing import parse
+    from karenina.studies.plan import parse
 
     folder = tmp_path_factory.mktemp("named")
     images, factors = karenina.load("blobs").sample(300, np.random.default_rng(0))

@@ -94,7 +94,7 @@ def test_array_folders_never_load_torch(folder):
 SLOW_TO_IMPORT = {"sklearn", "scipy", "numba", "matplotlib"}
 
 
-@pytest.mark.parametrize("folder", ["models", "training", "evaluation", "metrics", "studies/plan", "studies/execution"])
+@pytest.mark.parametrize("folder", ["models", "training", "evaluation", "metrics", "studies"])
 def test_training_and_scoring_import_little_at_first(folder):
     """Beyond torch and pandas, a method or a metric loads what it needs: a worker starts in half the time."""
     for path in sorted((PACKAGE / folder).rglob("*.py")):

@@ -13,8 +13,8 @@ import karenina
 from karenina import _process
 from karenina._process import Terminated, cores, exit_code, stop_waits, stopped, stops_heard, stops_wait
 from karenina.cli import main
-from karenina.training import loop, single
-from karenina.training.population import Population
+from karenina.training import loop
+from karenina.training.loop import Population
 
 TRAIN = ("train", "blobs", "beta_vae", "--steps", "120", "--set", "latents=3")
 
@@ -35,10 +35,9 @@ def run(number, at, *words, tmp_path, again=False):
 
             return call
 
-        loop.close_row = signalling(loop.close_row, lambda state: state.step == at)
         Population._close_row = signalling(Population._close_row, lambda *args: args[3].step == at)
         if again:
-            single.save_checkpoint = signalling(single.save_checkpoint, lambda *args: True)
+            loop.write_tensors = signalling(loop.write_tensors, lambda *args: True)
         try:
             main()
         except SystemExit as end:

@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from karenina.pages.page import report
     from karenina.selection import dynamics, udr
     from karenina.studies.published import baselines
-    from karenina.studies.results.table import results
+    from karenina.studies.study import results
     from karenina.training.estimator import DisentanglingVAE
-    from karenina.training.many import train_many
     from karenina.training.methods import Method
     from karenina.training.run import open
-    from karenina.training.single import train
+    from karenina.training.trainer import train, train_many
 
 # Where each public name lives. Loaded on first use, so that `import karenina` is instant and the
 # metrics never pull in torch.
@@ -54,7 +53,7 @@ _HOMES = {
     "pick": "karenina.fitting.answer",
     "rank": "karenina.evaluation.ranking",
     "report": "karenina.pages.page",
-    "results": "karenina.studies.results.table",
+    "results": "karenina.studies.study",
     "score": "karenina.evaluation.scoring",
     "train": "karenina.training",
     "train_many": "karenina.training",

@@ -8,7 +8,7 @@ from karenina.data import TableDataSet, load
 from karenina.data.biased import biased
 from karenina.evaluation.data import data_of, inputs
 from karenina.papers.eastwood2018.teapots import in_gap
-from karenina.training.single import size_of
+from karenina.training.trainer import size_of
 
 
 def table(rows, names=("a", "b")):

@@ -10,10 +10,9 @@ from karenina.evaluation.data import LEAST_BLOCKS, MOST_VALUES, sampler_of
 from karenina.evaluation.scoring import evaluate
 from karenina.metrics._sampling import Table
 from karenina.numerics.blocks import Blocks
-from karenina.studies.execution.folder import Folder
-from karenina.studies.plan.estimate import estimate
-from karenina.studies.plan.parsing import parse
-from karenina.studies.plan.plan import Scoring
+from karenina.studies.estimate import estimate
+from karenina.studies.plan import Scoring, parse
+from karenina.studies.study import Study
 
 
 def draw(rows, rng):
@@ -130,12 +129,12 @@ def test_a_study_chooses(tmp_path):
         parse(text + "interventions = 'mode'\n")
     costs = [estimate(p).intervention_seconds for p in (plan, cheap)]
     assert costs[0] > 0 == costs[1]
-    folder = Folder(tmp_path)
+    folder = Study(tmp_path)
     folder.adopt(cheap)
     written = (tmp_path / "study.toml").read_text()
     assert 'interventions = "rows"' in written
     (tmp_path / "study.toml").write_text(written.replace('interventions = "rows"\n', ""))
-    assert folder.plan().evaluation.hash == cheap.evaluation.hash  # scored before there was a choice
+    assert folder.read_plan().evaluation.hash == cheap.evaluation.hash  # scored before there was a choice
     assert Scoring(interventions="rows").hash != Scoring().hash
 
 

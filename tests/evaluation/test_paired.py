@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from karenina.evaluation.paired import difference
+from karenina.evaluation.scoring import difference
 
 
 def first_mean(codes, factors):

@@ -221,7 +221,7 @@ def plug_ins(monkeypatch):
 
 def test_plug_ins_are_known_by_name(plug_ins, perfect, tmp_path, capsys, monkeypatch):
     from karenina.cli import main
-    from karenina.studies.plan.parsing import parse
+    from karenina.studies.plan import parse
 
     table = karenina.score(*perfect, metrics=["mig", "half", "strict", "fails"], repeats=2)
     assert table["half"].value == table["mig"].value / 2

@@ -23,14 +23,13 @@ kl_threshold = 0.0001
 
 def _make_study(out, data="blobs", seeds=2, leave=0):
     """A study in this process, without the pool; the last `leave` models are left undone."""
-    from karenina.studies.execution.folder import Folder
-    from karenina.studies.execution.worker import execute
-    from karenina.studies.plan.parsing import parse
-    from karenina.studies.results.several_models import compare_models
-    from karenina.studies.results.table import write_results
+    from karenina.studies.compare import compare_models
+    from karenina.studies.plan import parse
+    from karenina.studies.study import Study
+    from karenina.studies.worker import execute
 
     plan = parse(PLAN.format(data=data, seeds=seeds))
-    folder = Folder(out)
+    folder = Study(out)
     folder.adopt(plan)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("karenina.training.loop.TRACE_IMAGES", 20)  # the dynamics score of 200 takes seconds
@@ -39,7 +38,7 @@ def _make_study(out, data="blobs", seeds=2, leave=0):
             assert found.status == "done", found.reason
     if not leave:
         compare_models(folder, plan)
-        write_results(folder, plan)
+        folder.write_results(plan)
     return Path(out)
 
 

@@ -9,7 +9,7 @@ import pytest
 from karenina.pages.better import better, with_comparison
 from karenina.pages.choice import Choice
 from karenina.pages.contents import Contents, Inputs
-from karenina.studies.results.table import SCHEMA
+from karenina.studies.study import COLUMNS
 
 RNG = np.random.default_rng(0)
 FACTORS = RNG.integers(5, size=(600, 3))
@@ -34,7 +34,7 @@ def contents(udr, **more):
         scores |= {metric: ("task", values[name]) for metric, values in more.items()}
         for metric, (family, score) in scores.items():
             lines.append({**about, "metric": metric, "family": family, "property": "", "factor": "", "value": score})
-    frame = pd.DataFrame(lines).reindex(columns=SCHEMA.names)
+    frame = pd.DataFrame(lines).reindex(columns=COLUMNS["results"])
     inputs = Inputs(np.zeros((600, 1, 4, 4), np.uint8), FACTORS, ("a", "b", "c"), (False,) * 3)
     return Contents("", frame, {}, None, lambda run: (CODES[run], np.ones(3)), lambda name: inputs)
 

@@ -84,11 +84,11 @@ def test_models_have_what_the_scatter_and_the_panel_need(study, page):
 
 
 def test_an_unfinished_study_with_a_failure_says_so(make_study, tmp_path):
-    from karenina.studies.execution.folder import Folder
+    from karenina.studies.study import Study
 
     study = make_study(tmp_path / "study", leave=2)
-    folder = Folder(study)
-    folder.fail(folder.plan().points[-1].hash, "TrainingDiverged: <i>loss</i>")
+    folder = Study(study)
+    folder.fail(folder.read_plan().points[-1].hash, "TrainingDiverged: <i>loss</i>")
     text = report(study, figures=False).read_text()
     assert "2 of 4 models are done, 1 failed, 1 still to come" in text
     assert "TrainingDiverged: &lt;i&gt;loss&lt;/i&gt;" in text

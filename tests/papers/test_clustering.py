@@ -14,14 +14,14 @@ from sklearn.metrics import adjusted_rand_score
 
 from karenina.papers.duan2020.clustering import study
 from karenina.papers.duan2020.clustering.agent import TrueTransition, random_actions
-from karenina.papers.duan2020.clustering.plan import Plan, plan_for
+from karenina.papers.duan2020.clustering.plan import ClusteringPlan, plan_for
 from karenina.papers.duan2020.clustering.results import correlations, verdict
-from karenina.papers.duan2020.clustering.study import Study, foreground_ari, part_of, same_slots
+from karenina.papers.duan2020.clustering.study import ClusteringStudy, foreground_ari, part_of, same_slots
 from karenina.papers.duan2020.clustering.training import train_transitions
 from karenina.papers.duan2020.clustering.world import random_sprites, render_with_masks
-from karenina.training.checkpoint import read_tensors
+from karenina.training.run import read_tensors
 
-TINY = Plan(
+TINY = ClusteringPlan(
     side=16, scale=0.3, monet_steps=6, betas=(0.0, 0.01), seeds=2, episodes=6, episode=2, component_steps=35,
     transition_steps=5, initialisations=2, cap=12, window=2, singles=300, units=16,
 )  # fmt: skip
@@ -32,7 +32,7 @@ SPRITES, SCENES = 20, 20  # of the traces and of the gate: ten times fewer than 
 def small():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study, "WATCHED", SPRITES)
-        patch.setattr(Study.gate, "__defaults__", (SCENES,))
+        patch.setattr(ClusteringStudy.gate, "__defaults__", (SCENES,))
         yield
 
 
@@ -40,7 +40,7 @@ def small():
 def finished(small, tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     lines = []
-    return folder, Study(TINY, folder, say=lines.append).run(), lines
+    return folder, ClusteringStudy(TINY, folder, say=lines.append).run(), lines
 
 
 def contents(folder):
@@ -70,7 +70,7 @@ def test_one_row_per_model_and_constant_effort_is_censored(finished):
 def test_what_is_done_is_not_done_again(finished):
     folder, rows, _ = finished
     lines = []
-    assert Study(TINY, folder, say=lines.append).run() == rows
+    assert ClusteringStudy(TINY, folder, say=lines.append).run() == rows
     assert not [line for line in lines if "/" in line]
 
 
@@ -79,7 +79,7 @@ def test_rows_before_the_last_seed_is_done(finished, tmp_path):
     copied = shutil.copytree(folder, tmp_path / "part")
     (copied / "results.json").unlink()
     (copied / "agents" / "1.json").unlink()
-    part = Study(TINY, copied).measures()
+    part = ClusteringStudy(TINY, copied).measures()
     assert part == [row for row in rows if row["seed"] == 0]
     assert not (copied / "results.json").exists()
 
@@ -89,11 +89,11 @@ import os, signal, sys
 import torch
 torch.set_num_threads(1)
 from pathlib import Path
-from karenina.papers.duan2020.clustering.plan import Plan
+from karenina.papers.duan2020.clustering.plan import ClusteringPlan
 from karenina.papers.duan2020.clustering import study
-from karenina.papers.duan2020.clustering.study import Study
+from karenina.papers.duan2020.clustering.study import ClusteringStudy
 
-study.WATCHED, Study.gate.__defaults__ = {SPRITES}, ({SCENES},)
+study.WATCHED, ClusteringStudy.gate.__defaults__ = {SPRITES}, ({SCENES},)
 folder, plan, *moments = sys.argv[1:]
 for moment in moments:  # forked before torch has done any work, so that only one import is paid for
     if (process := os.fork()) == 0:
@@ -101,7 +101,7 @@ for moment in moments:  # forked before torch has done any work, so that only on
             if line.startswith(moment):
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        Study(Plan(**eval(plan)), Path(folder), say=say, checkpoint_every=0.0).run()
+        ClusteringStudy(ClusteringPlan(**eval(plan)), Path(folder), say=say, checkpoint_every=0.0).run()
         os._exit(0)
     assert os.waitpid(process, 0)[1] == signal.SIGKILL, moment
 """
@@ -115,7 +115,7 @@ def test_killed_in_every_phase_it_ends_the_same(finished, tmp_path):
         assert any(line.startswith(moment) for line in lines), moment
     killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path, repr(vars(TINY)), *moments], check=False)
     assert killed.returncode == 0
-    assert Study(TINY, tmp_path).run() == rows
+    assert ClusteringStudy(TINY, tmp_path).run() == rows
     assert contents(tmp_path) == contents(folder)
 
 
@@ -155,7 +155,7 @@ def test_bad_plans_are_refused(changes, message):
 def test_a_folder_keeps_its_plan(finished):
     folder, *_ = finished
     with pytest.raises(ValueError, match=r"another plan \(cap differ\)"):
-        Study(replace(TINY, cap=13), folder)
+        ClusteringStudy(replace(TINY, cap=13), folder)
     with pytest.raises(ValueError, match="no scale 'huge'; known: smoke, laptop, paper"):
         plan_for("huge")
     assert plan_for("laptop", seed=3).seed == 3
@@ -186,7 +186,7 @@ def test_slots_are_followed_through_a_step_and_a_change_of_order():
 
 def test_part_of_a_stack_is_those_networks(finished):
     folder, *_ = finished
-    vae, _ = Study(TINY, folder).components
+    vae, _ = ClusteringStudy(TINY, folder).components
     part = part_of(vae, [3, 1])
     x = torch.rand(1, 5, 16, 64)
     whole = vae.encode(x.expand(4, -1, -1, -1))[0]

@@ -18,13 +18,13 @@ from karenina._files import read_json
 from karenina.cli.study import study_app
 from karenina.pages.page import report
 from karenina.papers.duan2020.clustering import study
-from karenina.papers.duan2020.clustering.plan import Plan, adopt, plan_of, read_plan
+from karenina.papers.duan2020.clustering.plan import ClusteringPlan, adopt, plan_of, read_plan
 from karenina.papers.duan2020.clustering.runner import WRONG, estimate, main, name_of, run, seconds, stages, status
-from karenina.papers.duan2020.clustering.study import Study
-from karenina.studies.execution.folder import claim, read_claim
-from karenina.training.checkpoint import read_tensors, write_tensors
+from karenina.papers.duan2020.clustering.study import ClusteringStudy
+from karenina.studies.study import claim, read_claim
+from karenina.training.run import read_tensors, write_tensors
 
-TINY = Plan(
+TINY = ClusteringPlan(
     masks="oracle", side=16, scale=0.3, betas=(0.0, 0.01), seeds=2, episodes=6, episode=2, component_steps=35,
     transition_steps=5, initialisations=2, cap=12, window=2, singles=300, units=16,
 )  # fmt: skip
@@ -58,7 +58,7 @@ def small():
     """Traces of 20 sprites, and 20 scenes for the gate: ten times fewer than a study has."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study, "WATCHED", 20)
-        patch.setattr(Study.gate, "__defaults__", (20,))
+        patch.setattr(ClusteringStudy.gate, "__defaults__", (20,))
         yield
 
 
@@ -132,7 +132,7 @@ def test_a_monet_of_its_own_for_each_model(tmp_path):
     assert [(row["model"], row["censored"]) for row in rows] == [(0, 2), (1, 2)]
     parts = [read_tensors(folder / "models" / str(i) / "monet.safetensors")[0] for i in range(2)]
     assert not np.array_equal(parts[0]["vae.first.weight"], parts[1]["vae.first.weight"])
-    assert Study(plan, folder).seen()[3].shape[0] == 2
+    assert ClusteringStudy(plan, folder).seen()[3].shape[0] == 2
     assert read_plan(folder / "models" / "1").first == 1
 
 
@@ -144,7 +144,7 @@ def test_constant_slots_are_censored_not_an_error(finished, tmp_path):
     for path in (folder / "components").iterdir():
         tensors, about = read_tensors(path)
         write_tensors(path, {name: value * 0 for name, value in tensors.items()}, about)
-    rows = Study(TINY, folder).run()
+    rows = ClusteringStudy(TINY, folder).run()
     assert [row["censored"] for row in rows] == [2] * 4
     assert [row["informative"] for row in rows] == [0] * 4
     assert {row["mig"] for row in rows} == {0.0}

@@ -4,9 +4,8 @@ import pandas as pd
 import pytest
 
 from karenina.papers.since2020 import tables as since_2020
-from karenina.papers.study import Study
-from karenina.studies.plan.presets import preset
-from karenina.studies.results.table import NotEnough
+from karenina.studies.plan import preset
+from karenina.studies.study import NotEnough, Study
 
 
 def row(value, *, data="blobs", method="beta_vae", parameters="beta=1", seed=0, metric="mig", family="information"):
@@ -16,7 +15,7 @@ def row(value, *, data="blobs", method="beta_vae", parameters="beta=1", seed=0, 
 
 
 def study(rows):
-    return Study(pd.DataFrame(rows))
+    return Study(frame=pd.DataFrame(rows))
 
 
 def test_pairs_shows_the_best_setting_and_the_choice_by_reconstruction():

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from karenina.cli.study import study_app
 from karenina.papers import of_paper, paper_of, write
-from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.runner import run
-from karenina.studies.execution.worker import execute
-from karenina.studies.plan.presets import preset, presets
+from karenina.studies.plan import preset, presets
+from karenina.studies.runner import run
+from karenina.studies.study import Study
+from karenina.studies.worker import execute
 
 
 def say(*words):
@@ -103,7 +103,7 @@ def test_a_smoke_study_of_a_preset_has_every_output_of_its_paper(name, tmp_path,
         for i, pixels in enumerate(np.random.default_rng(0).integers(256, size=(20, 16, 16, 3), dtype=np.uint8)):
             Image.fromarray(pixels).save(tmp_path / "photos" / f"{i}.png")
     small_audit(monkeypatch)
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(plan)
     for point in plan.points:
         assert execute(str(folder.path), point, plan.evaluation, 60).status == "done"
@@ -117,26 +117,27 @@ def test_a_smoke_study_of_a_preset_has_every_output_of_its_paper(name, tmp_path,
 
 def small_audit(monkeypatch):
     """The audit of carbonneau2022 with two metrics and few rows."""
-    from karenina import audit
+    from karenina.papers.carbonneau2022 import tables
 
-    whole = audit.run
-    monkeypatch.setattr(audit, "run", lambda **given: whole(["mig", "irs"], **{**given, "rows": 300}))
+    whole = tables.run
+    monkeypatch.setattr(tables, "run", lambda **given: whole(["mig", "irs"], **{**given, "rows": 300}))
 
 
 def test_an_audit_of_another_version_is_made_anew(study, monkeypatch):
     """Table 2 and the curves of carbonneau2022 come from a small audit in the study's folder."""
     from karenina import audit
-    from karenina.papers.study import Study
+    from karenina.papers.carbonneau2022 import tables
+    from karenina.studies.study import Study
 
     def small(**given):
         return whole(["mig", "irs"], **{**given, "experiments": ["noise"], "rows": 300})
 
     whole = audit.run
-    monkeypatch.setattr(audit, "run", small)
-    stale = audit.run(protocols=["ours"], seeds=1, out=study / "audit_small", experiments=[], rows=300)
+    monkeypatch.setattr(tables, "run", small)
+    stale = small(protocols=["ours"], seeds=1, out=study / "audit_small", experiments=[], rows=300)
     assert stale.about["experiments"] == ["noise"]
-    assert {key.protocol for key in Study.open(study).audit.keys} == {"carbonneau"}
-    made = of_paper("carbonneau2022")["table_2"].function()(Study.open(study))
+    assert {key.protocol for key in tables.audit_of(Study(study)).keys} == {"carbonneau"}
+    made = of_paper("carbonneau2022")["table_2"].function()(Study(study))
     found = made.frame.set_index(["metric", "virtue"])["value"]
     assert found["mig", "hyperparameters"] == 2
     assert 0 < found["mig", "moved by them at most"] < 1

@@ -17,7 +17,7 @@ from karenina.papers import VALUES, items, of_paper, printed
 from karenina.papers.duan2020 import tables as duan2020
 from karenina.papers.holtz2022 import tables as holtz2022
 from karenina.papers.locatello2019 import tables as locatello2019
-from karenina.studies.plan.presets import SCALES, preset
+from karenina.studies.plan import SCALES, preset
 from karenina.training.methods import METHODS
 
 EVERY = [item for found in items().values() for item in found.values()]

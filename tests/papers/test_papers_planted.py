@@ -15,11 +15,10 @@ from karenina.papers.eastwood2018 import tables as eastwood2018
 from karenina.papers.holtz2022 import tables as holtz2022
 from karenina.papers.locatello2019 import tables as locatello2019
 from karenina.papers.locatello2019 import tasks as locatello2019_tasks
-from karenina.papers.study import Study
 from karenina.papers.tables import PaperTable, compared, markdown
-from karenina.studies.execution.folder import Folder
-from karenina.studies.plan.parsing import parse
-from karenina.studies.results.table import SCHEMA, NotEnough, _made_from, write_parquet
+from karenina.studies.analyses.shared import wide_table
+from karenina.studies.plan import parse
+from karenina.studies.study import NotEnough, Study, _made_from, schema, write_parquet
 
 mpl.use("agg")
 
@@ -42,7 +41,7 @@ def rows(metric, values, *, data="dsprites", method="beta_vae", seeds=None, **mo
 
 
 def study_of(*frames):
-    return Study(pd.concat(frames, ignore_index=True))
+    return Study(frame=pd.concat(frames, ignore_index=True))
 
 
 def cells(table, *keys):
@@ -58,12 +57,12 @@ def analysed(tmp_path):
     """A paper's table as it is written for a results.parquet made by hand."""
 
     def table(paper, name, *frames):
-        folder = Folder(tmp_path)
+        folder = Study(tmp_path)
         plan = folder.adopt(parse('data = "dsprites"\nseeds = 1\nmethods.beta_vae = {}'))
-        planted = pa.Table.from_pandas(pd.concat(frames), SCHEMA, preserve_index=False)
+        planted = pa.Table.from_pandas(pd.concat(frames), schema("results"), preserve_index=False)
         made = _made_from(plan, [])  # no run is in the folder
-        write_parquet(folder.results, planted.replace_schema_metadata(made))
-        return pd.read_csv(make(of_paper(paper)[name], Study.open(tmp_path), tmp_path / "analysis").files[0])
+        write_parquet(folder.results_path, planted.replace_schema_metadata(made))
+        return pd.read_csv(make(of_paper(paper)[name], Study(tmp_path), tmp_path / "analysis").files[0])
 
     return table
 
@@ -148,21 +147,18 @@ def test_only_the_papers_metrics_count():
 def test_a_part_of_dci_is_chosen_by_its_property():
     parts = {"modularity": ASCENDING, "compactness": -ASCENDING, "explicitness": 0 * ASCENDING}
     dci = [rows("dci_boosted", values, property=prop) for prop, values in parts.items()]
-    found = study_of(*dci, rows("udr_lasso", ASCENDING)).scores_of(
-        {"DCI Disentanglement": ("dci_boosted", "modularity")}
-    )
+    study = study_of(*dci, rows("udr_lasso", ASCENDING))
+    found = wide_table(study.words_of({"DCI Disentanglement": ("dci_boosted", "modularity")}))
     assert found.values[:, found.names.index("DCI Disentanglement")].tolist() == ASCENDING.tolist()
 
 
 def test_another_part_of_dci_alone_is_not_taken_for_disentanglement():
     study = study_of(rows("mig", ASCENDING), rows("dci_boosted", ASCENDING, property="compactness"))
-    assert "DCI Disentanglement" not in study.scores_of(duan2020.METRICS).names
+    assert "DCI Disentanglement" not in wide_table(study.words_of(duan2020.METRICS)).names
     assert "dci_boosted" in study.notes[0]
 
 
 def test_one_part_alone_has_the_name_that_it_has_among_all():
-    from karenina.studies.results.table import wide_table
-
     alone = study_of(rows("dci_boosted", ASCENDING, property="modularity")).frame
     assert wide_table(alone).names == ("dci_boosted disentanglement",)
 
@@ -204,8 +200,6 @@ def test_a_label_noise_that_halves_the_correlation(analysed):
 def test_scores_under_noise_are_no_metrics_of_their_own():
     x = np.arange(6.0)
     study = study_of(rows("mig", x), rows("udr_lasso", x), rows("mig_noise_1", -x, family="label noise"))
-    from karenina.studies.results.table import wide_table
-
     table = wide_table(study.frame)
     assert [table.names[j] for j in table.columns(supervised=True)] == ["mig"]
 
@@ -398,7 +392,7 @@ def test_models_without_a_strength_are_one_violin():
 def test_dynamics_of_one_data_set_are_drawn_together(monkeypatch, tmp_path):
     """A setting has the same name on every data set; only its seeds on one of them are embedded jointly."""
     frames = [rows("dynamics", [[-0.1, -0.1]], data=data) for data in ("dsprites", "blobs")]
-    study, drawn = Study(pd.concat(frames, ignore_index=True), tmp_path), []
+    study, drawn = Study(tmp_path, pd.concat(frames, ignore_index=True)), []
     (tmp_path / "study.toml").touch()
     for run in study.frame["run"]:
         (tmp_path / "runs" / run).mkdir(parents=True)

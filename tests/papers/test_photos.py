@@ -7,8 +7,7 @@ from PIL import Image
 import karenina
 from karenina.data import load_again
 from karenina.papers import paper_of
-from karenina.studies.plan.parsing import parse
-from karenina.studies.plan.presets import preset
+from karenina.studies.plan import parse, preset
 
 
 @pytest.fixture

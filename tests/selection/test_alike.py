@@ -102,7 +102,7 @@ def test_tiles_of_two_models_and_one_left_over(monkeypatch):
     """As with the codes of three models of all images of dSprites."""
     codes = models()[:3]
     whole = alike(codes)
-    monkeypatch.setattr("karenina.selection._tiles._PANEL_BYTES", 1)
+    monkeypatch.setattr("karenina.selection._udr._PANEL_BYTES", 1)
     small = alike(codes)
     assert small.mcc == pytest.approx(whole.mcc)
     assert small.cka == pytest.approx(whole.cka)

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from karenina.selection import Workers, _tiles, alike, udr
+from karenina.selection import Workers, alike, udr
 from karenina.selection._inputs import RawFile
-from karenina.selection._tiles import plan
+from karenina.selection._udr import plan, tile_size
 
 
 def models(count=9, n=60, latents=3, seed=0):
@@ -152,5 +152,5 @@ def test_missing_ray_names_the_extra(monkeypatch):
 
 def test_tiles_fit_their_memory():
     for n, latents in [(100, 5), (10_000, 10), (1_000_000, 50)]:
-        size = _tiles.tile_size(n, latents)
+        size = tile_size(n, latents)
         assert size == 2 or 8 * n * latents * size <= 128 << 20

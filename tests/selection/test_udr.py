@@ -16,7 +16,7 @@ import karenina.selection as selection
 from karenina._active import ACTIVE_KL
 from karenina.selection import Preset, similarity_matrix, udr
 from karenina.selection._inputs import check_codes
-from karenina.selection._moments import panel
+from karenina.selection._udr import prepare
 
 
 def standardised(z):
@@ -116,7 +116,7 @@ def test_ranks_equal_scipy(values):
     z = np.array(values)[:, None]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        prepared = panel(check_codes([z, z], None, 0, 3), np.array([0]), ranks=True).z[0]
+        prepared = prepare(check_codes([z, z], None, 0, 3), np.array([0]), ranks=True).z[0]
     ranks = rankdata(z[:, 0])
     expected = (ranks - ranks.mean()) / ranks.std() if ranks.std() > 0 else np.zeros(len(ranks))
     np.testing.assert_allclose(prepared, expected, atol=1e-9)
@@ -438,7 +438,7 @@ def test_no_function_has_the_name_of_a_module():
 @pytest.mark.parametrize("mixing", [0.05, 0.15, 0.5])
 @pytest.mark.parametrize("options", [{"preset": "dlib"}, {"preset": Preset(0.05)}, {"similarity": "spearman"}])
 def test_single_precision_changes_nothing_that_counts(monkeypatch, mixing, options):
-    import karenina.selection._moments as module
+    import karenina.selection._udr as module
 
     rng = np.random.default_rng(15)
     factors = rng.normal(size=(3000, 8))
@@ -497,7 +497,7 @@ def test_never_above_one(options):
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10_000), st.floats(0, 6))
 def test_equation_2_is_at_most_one_for_any_weights(seed, spread):
-    from karenina.selection._pairs import udr_value
+    from karenina.selection._udr import udr_value
 
     rng = np.random.default_rng(seed)
     R = np.exp(spread * rng.normal(size=(4, 6))) * rng.integers(2, size=(4, 6))

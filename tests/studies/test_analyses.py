@@ -11,7 +11,8 @@ from scipy import stats
 from karenina.numerics.resampling import kendall, median_bounds, spearman
 from karenina.studies import analyses
 from karenina.studies.analyses import ANALYSES
-from karenina.studies.results.table import NotEnough, wide_table
+from karenina.studies.analyses.shared import wide_table
+from karenina.studies.study import NotEnough
 
 mpl.use("agg")
 
@@ -292,7 +293,7 @@ def test_unsupervised_scores_are_set_against_metrics():
     assert found["udr_lasso"] == pytest.approx(1)
     assert found["udr_spearman"] == pytest.approx(-1)
     assert abs(found["elbo"]) < 0.15
-    versions = analyses.udr_and_dynamics.udr_versions(frame).set_index("version")
+    versions = analyses.correlations.udr_versions(frame).set_index("version")
     assert versions.loc["udr_lasso", "correlation"] == pytest.approx(1)
     assert versions.loc["udr_lasso", "cells"] == 2  # methods
 
@@ -343,7 +344,7 @@ def test_versions_of_udr_have_the_interval_of_leaving_out_seeds():
     rng = np.random.default_rng(0)
     mig = rng.normal(size=(1, 2, 3, 8))
     cubes = {"mig": mig, "sap": mig + rng.normal(size=mig.shape), "udr_lasso": mig + rng.normal(size=mig.shape)}
-    found = analyses.udr_and_dynamics.udr_versions(frame_of(cubes, {"udr_lasso": "selection"})).set_index("version")
+    found = analyses.correlations.udr_versions(frame_of(cubes, {"udr_lasso": "selection"})).set_index("version")
 
     def mean(kept):
         x, *ys = (cubes[name][0][..., kept] for name in ("udr_lasso", "mig", "sap"))
@@ -366,19 +367,19 @@ def test_more_partners_correlate_better():
     source = np.concatenate([np.delete(row, i) for row in runs for i in range(30)])
     values = np.repeat(quality.reshape(4, 30), 29, axis=1).ravel() + 3 * rng.normal(size=target.size)
     pairs = pd.DataFrame({"data": "data0", "target": target, "source": source, "value": values})
-    found = analyses.udr_and_dynamics.udr_partners(frame, pairs).set_index("partners")
+    found = analyses.correlations.udr_partners(frame, pairs).set_index("partners")
     assert list(found.index) == [5, 10, 15, 20, 25]
     assert found["correlation"].is_monotonic_increasing
     assert found["std"].iloc[0] > found["std"].iloc[-1]
     assert ((found["least"] <= found["correlation"]) & (found["correlation"] <= found["most"])).all()
     assert "(range " in ANALYSES["udr_partners"].caption(found.reset_index(), ["mig"])
     assert "[" not in ANALYSES["udr_partners"].caption(found.reset_index(), ["mig"])
-    exact = analyses.udr_and_dynamics.udr_partners(
+    exact = analyses.correlations.udr_partners(
         frame, pairs.assign(value=np.repeat(quality.reshape(4, 30), 29, axis=1).ravel())
     )
     np.testing.assert_allclose(exact["correlation"], 1)
     unknown = frame.assign(value=frame["value"].where(frame["run"] != frame["run"].iloc[7]))
-    exact = analyses.udr_and_dynamics.udr_partners(
+    exact = analyses.correlations.udr_partners(
         unknown, pairs.assign(value=np.repeat(quality.reshape(4, 30), 29, axis=1).ravel())
     )
     np.testing.assert_allclose(exact["correlation"], 1)
@@ -407,7 +408,7 @@ def test_dynamics_are_set_against_means_over_their_seeds():
         for k in range(8)
     ]
     dynamics = pd.DataFrame(lines, columns=["data", "setting", "seeds", "draw", "runs", "value"])
-    found = analyses.udr_and_dynamics.dynamics(frame, dynamics).set_index(["score", "seeds"])
+    found = analyses.correlations.dynamics(frame, dynamics).set_index(["score", "seeds"])
     assert found.loc[("mig", 3), "correlation"] == pytest.approx(1)
     assert found.loc[("mig", 3), "draws"] == 3
     assert found.loc[("mig", 6), "settings"] == 8

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from karenina.cli.study import study_app
-from karenina.studies.execution.folder import Folder, claim, exclusive
-from karenina.studies.plan.parsing import read
+from karenina.studies.plan import read
+from karenina.studies.study import Study, claim, exclusive
 
 
 def say(*words):
@@ -43,12 +43,11 @@ def test_a_plan_measures_time_and_disk(tmp_path, smoke):
 
 def test_a_plan_measures_scoring_as_the_study_would_score(smoke, monkeypatch):
     """All settings of [evaluation], among them the tasks, which cost most."""
-    from karenina.evaluation import scoring as evaluate
-    from karenina.studies.plan import estimate
+    from karenina.studies import estimate
 
     asked = {}
     monkeypatch.setattr(
-        evaluate,
+        estimate,
         "evaluate",
         lambda run, data, **given: asked.update(given) or SimpleNamespace(intervention_seconds=0.0),
     )
@@ -64,7 +63,7 @@ def test_a_plan_can_be_written_as_a_file(tmp_path):
 
 
 def test_status_names_failures_and_retry_forgets_them(tmp_path, smoke):
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(smoke)
     folder.fail(smoke.points[0].hash, "ValueError: no such file")
     said = say("status", folder.path)
@@ -85,7 +84,7 @@ def test_status_and_analyse_of_a_finished_study(finished):
 
 
 def test_status_shows_the_processes(tmp_path, smoke):
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(smoke)
     first, second = smoke.points[:2]
     who = f"process {os.getpid()} on {socket.gethostname()}"
@@ -100,10 +99,10 @@ def test_status_shows_the_processes(tmp_path, smoke):
 
 @pytest.mark.parametrize(("shard", "code"), [(None, 1), ("1/8", 1), ("2/8", 0)])
 def test_run_exits_1_when_models_of_its_part_failed(tmp_path, smoke, finished, shard, code):
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(smoke)
     for point in smoke.points[1:]:
-        shutil.copytree(finished / "runs" / point.hash, folder.run(point.hash))
+        shutil.copytree(finished / "runs" / point.hash, folder.run_path(point.hash))
         shutil.copy(finished / "scores" / f"{point.hash}.{smoke.evaluation.hash}.json", folder.path / "scores")
     folder.fail(smoke.points[0].hash, "ValueError: no such file")
     words = ["run", str(folder.path), *(["--shard", shard] if shard else [])]

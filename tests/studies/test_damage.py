@@ -12,8 +12,8 @@ import karenina
 from karenina.pages import better
 from karenina.pages.page import report
 from karenina.studies import analyse, find_plan, parse, run, status
-from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.worker import execute
+from karenina.studies.study import Study
+from karenina.studies.worker import execute
 
 PLAN = """
 name = "tiny"
@@ -130,7 +130,7 @@ def tiny(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setattr(better, "RESAMPLES", 20)
-        plan = Folder(path).adopt(parse(PLAN))
+        plan = Study(path).adopt(parse(PLAN))
         for point in plan.points:
             execute(str(path), point, plan.evaluation, 60)
         run(plan, path, quiet=True)
@@ -167,7 +167,7 @@ def test_results_of_another_scoring_are_not_shown(tiny, tmp_path):
     """Killed after all models were scored anew, and before the table was written."""
     path = tmp_path / "study"
     shutil.copytree(tiny[0], path)
-    plan = Folder(path).adopt(parse(PLAN.replace('"sap"', '"modularity"')))
+    plan = Study(path).adopt(parse(PLAN.replace('"sap"', '"modularity"')))
     for point in plan.points:
         assert execute(str(path), point, plan.evaluation, 60).status == "done"
     metrics = set(karenina.results(path)["metric"])

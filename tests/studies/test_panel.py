@@ -4,18 +4,18 @@ import io
 from types import SimpleNamespace
 
 from karenina._console import plain_console
-from karenina.studies.execution import display
-from karenina.studies.execution.folder import Claimed
+from karenina.studies import runner
+from karenina.studies.study import Claimed
 
 
 def rendered(width, monkeypatch):
     label = "dsprites, annealed_vae c_max=25 gamma=1000 iteration_threshold=100000, 10 latents, seed {}"
     points = {str(i): SimpleNamespace(label=label.format(i)) for i in range(2)}
     claims = {name: Claimed(name, "a-long-host-name", 12345, 1200, 300_000, 0.0) for name in points}
-    monkeypatch.setattr(display, "read_claim", lambda path, name: claims[name])
-    tally = display.Tally(1800)
+    monkeypatch.setattr(runner, "read_claim", lambda path, name: claims[name])
+    tally = runner.Tally(1800)
     tally.made, tally.done, tally.failed, tally.started = 40, 40, 1, tally.started - 3600
-    panel = display.Panel(SimpleNamespace(path=None, names=lambda what: list(points)), tally, points)
+    panel = runner.LivePanel(SimpleNamespace(path=None, names=lambda what: list(points)), tally, points)
     panel.failures = [f"{label.format(7)}: the loss grew from 12 to 1e9 by step 200: try a smaller learning rate"]
     screen = plain_console(file=io.StringIO(), width=width, color_system=None)
     panel.console = screen

@@ -5,11 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from karenina.studies.execution.folder import Folder
-from karenina.studies.plan.estimate import estimate
-from karenina.studies.plan.parsing import parse
-from karenina.studies.plan.plan import Point
-from karenina.studies.plan.presets import SCALES, preset, presets
+from karenina.studies.estimate import estimate
+from karenina.studies.plan import SCALES, Point, parse, preset, presets
+from karenina.studies.study import Study
 
 TEXT = "data = 'blobs'\nseeds = 2\n[methods.beta_vae]\nbeta = [1, 4]\n"
 
@@ -58,15 +56,15 @@ def test_a_model_keeps_its_name():
 
 def test_studies_from_before_there_were_initialisations_keep_their_models(tmp_path):
     """Their plan does not say how models began: as torch does. All of their models do, those to come too."""
-    folder = Folder(tmp_path)
+    folder = Study(tmp_path)
     plan = parse(TEXT)
     folder.adopt(plan)
     text = (tmp_path / "study.toml").read_text()
     (tmp_path / "study.toml").write_text(text.replace('init = "auto"\n', ""))
-    assert folder.plan().points[0].hash == "eb972d4453c8060c"  # as it was then
+    assert folder.read_plan().points[0].hash == "eb972d4453c8060c"  # as it was then
     more = folder.adopt(plan.with_seeds(3))
     assert {point.init for point in more.points} == {"torch"}
-    assert folder.plan() == more
+    assert folder.read_plan() == more
     with pytest.raises(ValueError, match="holds another study"):
         folder.adopt(dataclasses.replace(plan, init="he"))
 
@@ -176,11 +174,11 @@ def test_what_is_missing_or_not_toml():
 
 
 def test_a_directory_takes_a_larger_plan_but_not_another(tmp_path):
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     plan = parse(TEXT)
     folder.adopt(plan)
     folder.adopt(plan.with_seeds(4))
-    assert len(folder.plan().points) == 8
+    assert len(folder.read_plan().points) == 8
     with pytest.raises(ValueError, match="holds another study: 4 of its models"):
         folder.adopt(plan)
     rescored = dataclasses.replace(plan.with_seeds(4), evaluation=dataclasses.replace(plan.evaluation, rows=7))
@@ -188,7 +186,7 @@ def test_a_directory_takes_a_larger_plan_but_not_another(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     with pytest.raises(ValueError, match="not empty and not a study"):
-        Folder(tmp_path / "other").adopt(plan)
+        Study(tmp_path / "other").adopt(plan)
 
 
 def test_versions_of_udr_have_one_name_and_the_old_ones_are_understood():

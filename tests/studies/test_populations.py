@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from karenina import results
-from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.populations import populations, take_share, train_population
-from karenina.studies.execution.runner import run
-from karenina.studies.plan.parsing import parse
+from karenina.studies.plan import parse
+from karenina.studies.runner import run
+from karenina.studies.study import Study
+from karenina.studies.worker import populations, take_share, train_population
 
 TEXT = """
 name = "small"
@@ -106,14 +106,14 @@ def test_one_that_diverges_fails_alone(tmp_path, in_this_process):
     plan = plan_of(TEXT.replace("beta = [1.0, 16.0]", "beta = [1.0, 1e300]"))
     status = run(plan, tmp_path, quiet=True)
     assert (len(status.done), len(status.failed)) == (6, 3)
-    assert "by step" in Folder(tmp_path).reason(status.failed[0])
+    assert "by step" in Study(tmp_path).reason(status.failed[0])
 
 
 def test_what_another_process_has_is_left_to_it(tmp_path):
-    from karenina.studies.execution.folder import claim
+    from karenina.studies.study import claim
 
     plan = plan_of()
-    folder = Folder(tmp_path)
+    folder = Study(tmp_path)
     folder.adopt(plan)
     points = populations(plan)[0]
     with claim(tmp_path, points[0].hash):
@@ -123,7 +123,7 @@ def test_what_another_process_has_is_left_to_it(tmp_path):
 
 def test_each_model_has_its_share_of_the_time(tmp_path, in_this_process):
     plan = plan_of()
-    folder = Folder(tmp_path)
+    folder = Study(tmp_path)
     folder.adopt(plan)
     points = populations(plan)[0]
     started = time.perf_counter()
@@ -146,11 +146,11 @@ def test_each_model_has_its_share_of_the_time(tmp_path, in_this_process):
 
 def test_a_study_from_before_populations_stays_as_it_was(tmp_path):
     plan = plan_of(population=1)
-    folder = Folder(tmp_path)
+    folder = Study(tmp_path)
     folder.adopt(plan)
     file = tmp_path / "study.toml"
     file.write_text("".join(line for line in file.read_text().splitlines(True) if "population" not in line))
-    assert folder.plan().population == 1
+    assert folder.read_plan().population == 1
     assert folder.adopt(plan_of()).population == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import karenina
 from karenina.studies import published
-from karenina.studies.plan.plan import Scoring
+from karenina.studies.plan import Scoring
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -144,7 +144,7 @@ def test_planted_effects_are_found():
     frame = planted(value)
     assert claims.tc_trend(frame, "sampled") == pytest.approx(-1)
     assert claims.tc_trend(frame, "mean") == pytest.approx(1)
-    six = claims.Study(frame).words_of(claims.METRICS)
+    six = claims.Study(frame=frame).words_of(claims.METRICS)
     # Method, strength and seed have variance 1 each; of 60 models, seeds have 54 degrees of freedom.
     assert claims.explained(six, "method") == pytest.approx((60 - 60 / 54) / 180)
     assert claims.explained(six, "setting") == pytest.approx((120 - 5 * 60 / 54) / 180)
@@ -156,7 +156,7 @@ def test_modularity_that_points_the_other_way_is_told_apart():
     rng = np.random.default_rng(1)
     quality = rng.normal(size=10_000)
     frame = planted(lambda d, m, s, seed, metric: (-1 if metric == "modularity" else 1) * quality[100 * s + seed])
-    six = claims.Study(frame).words_of(claims.METRICS)
+    six = claims.Study(frame=frame).words_of(claims.METRICS)
     assert claims.agreement(six, modularity=False) == pytest.approx(1)
     assert claims.agreement(six, modularity=True) == pytest.approx(-1)
     assert claims.different_choices(six) == pytest.approx(5 / 15)
@@ -165,7 +165,7 @@ def test_modularity_that_points_the_other_way_is_told_apart():
 def test_metrics_that_share_a_best_model_choose_it_in_whatever_order_models_stand():
     """Two models are best by every metric but MIG, whose best is one of these two."""
     frame = planted(lambda d, m, s, seed, metric: float(s == 4 and seed < (1 if metric == "mig" else 2)), ["blobs"])
-    six = claims.Study(frame).words_of(claims.METRICS)
+    six = claims.Study(frame=frame).words_of(claims.METRICS)
     assert claims.different_choices(six) == claims.different_choices(six[::-1]) == 0
     one = six["run"] == six["run"].iloc[0]
     six.loc[one & (six["metric"] == "SAP"), "value"] = np.nan
@@ -175,7 +175,7 @@ def test_metrics_that_share_a_best_model_choose_it_in_whatever_order_models_stan
 def test_metrics_choose_among_the_models_of_a_seed():
     """MIG agrees with the others on the models of each second seed: half of its five pairs of fifteen differ."""
     frame = planted(lambda d, m, s, seed, metric: -s if metric == "mig" and seed % 2 else s, ["blobs"])
-    found = claims.jackknife(claims.different_choices, claims.Study(frame).words_of(claims.METRICS), "")
+    found = claims.jackknife(claims.different_choices, claims.Study(frame=frame).words_of(claims.METRICS), "")
     assert found.value == pytest.approx(2.5 / 15)
     assert found.low < found.value < found.high  # each seed is a draw of its own
 
@@ -203,7 +203,7 @@ def test_scores_of_tasks_that_were_cut_off_are_computed_again(tmp_path):
 
 
 def test_task_scores_of_some_models_stand_beside_what_is_published(tables):
-    from karenina.studies.results.table import TASK, with_scores
+    from karenina.studies.study import TASK, with_scores
 
     some = list(tables["run"].unique()[:3])
     found = pd.DataFrame(
@@ -268,12 +268,12 @@ def test_intervals_of_a_table_leave_out_a_seed_at_a_time():
     from scipy import stats
 
     from karenina.papers import items
-    from karenina.papers.study import Study
+    from karenina.studies.study import Study
 
     rng = np.random.default_rng(0)
     frame = planted(lambda *key: rng.normal(), data=("teapots",), methods=("vae",), strengths=(1,), seeds=4)
     frame = frame[frame["metric"] == "mig"].assign(metric="regression_lasso", property="disentanglement")
-    found = verdicts.with_intervals(items()["eastwood2018"]["table_1"], Study(frame)).frame.iloc[0]
+    found = verdicts.with_intervals(items()["eastwood2018"]["table_1"], Study(frame=frame)).frame.iloc[0]
     low, high = stats.t.interval(0.95, 3, frame["value"].mean(), stats.sem(frame["value"]))
     assert (found["low"], found["high"]) == pytest.approx((low, high))
 
@@ -283,7 +283,7 @@ def test_intervals_of_table_4_of_holtz_leave_out_a_setting_at_a_time():
     import verdicts
 
     from karenina.papers import items
-    from karenina.papers.study import Study
+    from karenina.studies.study import Study
 
     noise = np.random.default_rng(0).normal(size=20)
 
@@ -291,7 +291,7 @@ def test_intervals_of_table_4_of_holtz_leave_out_a_setting_at_a_time():
         frame = planted(lambda d, m, s, seed, metric: noise[s], methods=["beta_vae"], strengths=range(8), seeds=seeds)
         fair = frame[frame["metric"] == "mig"].assign(metric="fairness_mean", family="task", property="fairness")
         fair["value"] = noise[fair["strength"].astype(int) + 8]
-        found = verdicts.with_intervals(items()["holtz2022"]["table_4"], Study(pd.concat([frame, fair]))).frame
+        found = verdicts.with_intervals(items()["holtz2022"]["table_4"], Study(frame=pd.concat([frame, fair]))).frame
         return found.set_index("score").loc["MIG", ["low", "high"]].tolist()
 
     assert widths(10) == pytest.approx(widths(3))

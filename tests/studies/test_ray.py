@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.runner import run
+from karenina.studies.runner import run
+from karenina.studies.study import Study
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra `ray`")
 
@@ -19,9 +19,9 @@ CLUSTER = """
 import sys, threading, time
 from pathlib import Path
 from ray.cluster_utils import Cluster
-from karenina.studies.execution.folder import Folder
-from karenina.studies.plan.parsing import read
-from karenina.studies.execution.runner import run
+from karenina.studies.study import Study
+from karenina.studies.plan import read
+from karenina.studies.runner import run
 
 plan, out = read(Path(sys.argv[1]), check=False), Path(sys.argv[2])
 options = {"include_dashboard": False, "node_ip_address": "127.0.0.1", "include_log_monitor": False, "no_monitor": True}
@@ -29,7 +29,7 @@ cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **options
 lost = cluster.add_node(num_cpus=1, **options)
 
 def lose_a_node():
-    while len(Folder(out).names("scores")) < 2:
+    while len(Study(out).names("scores")) < 2:
         time.sleep(0.05)
     cluster.remove_node(lost, allow_graceful=False)
     print("a node was lost", flush=True)
@@ -67,7 +67,7 @@ def test_an_address_that_does_not_answer_is_an_error_in_seconds(smoke, tmp_path,
 
 @needs_ray
 def test_something_else_that_answers_is_no_cluster(smoke, tmp_path, monkeypatch):
-    monkeypatch.setattr("karenina.studies.execution.ray._SECONDS", 3.0)
+    monkeypatch.setattr("karenina.studies.ray._SECONDS", 3.0)
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(ValueError, match="no Ray cluster"):
         run(smoke, tmp_path / "study", ray=f"127.0.0.1:{server.getsockname()[1]}", quiet=True)
 
@@ -82,4 +82,4 @@ def test_without_ray_it_says_what_to_install(smoke, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ValueError, match=r"pip install 'karenina\[ray\]'"):
         run(smoke, tmp_path / "study", ray="local", quiet=True)
-    assert Folder(tmp_path / "study").status().waiting == 8
+    assert Study(tmp_path / "study").status().waiting == 8

@@ -24,19 +24,17 @@ import pytest
 import karenina
 from karenina import results
 from karenina.evaluation.data import load_cached
-from karenina.studies.execution import runner as runner_module
-from karenina.studies.execution import worker as task_module
-from karenina.studies.execution.folder import Folder, claim, exclusive, read_claim
-from karenina.studies.execution.ray import _try_out
-from karenina.studies.execution.runner import Pool, find_plan, retry, run
-from karenina.studies.execution.worker import Outcome, execute
-from karenina.studies.plan.parsing import parse
-from karenina.studies.plan.presets import preset
-from karenina.studies.results.table import SCHEMA, damaged
+from karenina.studies import runner as runner_module
+from karenina.studies import worker as task_module
+from karenina.studies.plan import parse, preset
+from karenina.studies.ray import _try_out
+from karenina.studies.runner import Pool, run
+from karenina.studies.study import COLUMNS, Study, claim, exclusive, find_plan, read_claim, retry
+from karenina.studies.worker import Outcome, execute
 
 RUN = (
-    "import sys; from pathlib import Path; from karenina.studies.execution.runner import run; "
-    "from karenina.studies.plan.parsing import parse; "
+    "import sys; from pathlib import Path; from karenina.studies.runner import run; "
+    "from karenina.studies.plan import parse; "
     "run(parse(Path(sys.argv[1]).read_text(), check=False), sys.argv[2], workers=int(sys.argv[3]))"
 )
 
@@ -58,7 +56,7 @@ def wait_for(there, process, seconds=60):
 
 def test_killed_at_random_moments_and_run_again_it_ends_the_same(smoke, finished, tmp_path):
     out = tmp_path / "study"
-    folder = Folder(out)
+    folder = Study(out)
     chance = random.Random(0)
     for wanted in (0, 3):
         process = start(smoke, out, workers=2)
@@ -90,16 +88,16 @@ def test_two_at_once_share_the_work(smoke, finished, tmp_path):
 
 def test_interrupted_it_stops_at_once_and_keeps_what_it_has(smoke, finished, tmp_path):
     out = tmp_path / "study"
-    Folder(out).adopt(smoke)
+    Study(out).adopt(smoke)
     for point in smoke.points[:3]:
         copy(finished, out, point)
     process = start(smoke, out, workers=1)
-    wait_for(lambda: Folder(out).names("claims"), process)
+    wait_for(lambda: Study(out).names("claims"), process)
     os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=30)
     assert process.returncode != 0
-    assert len(results(out)["run"].unique()) == len(Folder(out).names("scores")) >= 3
-    assert Folder(out).status().running == ()
+    assert len(results(out)["run"].unique()) == len(Study(out).names("scores")) >= 3
+    assert Study(out).status().running == ()
 
 
 LONG = """
@@ -121,7 +119,7 @@ def test_terminated_its_workers_write_checkpoints(population, everyone, tmp_path
     words = [sys.executable, "-m", "karenina", "study", "run", str(file), "--out", str(out), "--workers", "1"]
     process = subprocess.Popen(words, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     wait_for(
-        lambda: (out / "study.toml").exists() and any(one.step > 0 for one in Folder(out).status().running), process
+        lambda: (out / "study.toml").exists() and any(one.step > 0 for one in Study(out).status().running), process
     )
     (os.killpg if everyone else os.kill)(process.pid, signal.SIGTERM)
     said = process.communicate(timeout=60)[1].decode()
@@ -133,7 +131,7 @@ def test_terminated_its_workers_write_checkpoints(population, everyone, tmp_path
     runs = [karenina.open(path.parent) for path in out.glob("runs/*/run.json")]
     assert len(runs) == int(population)
     assert all(0 < run.stopped_at < 100_000 for run in runs)
-    assert Folder(out).status().running == ()
+    assert Study(out).status().running == ()
 
 
 def copy(source, target, point):
@@ -146,7 +144,7 @@ def copy(source, target, point):
 
 def test_results_are_tidy(finished, smoke):
     frame = results(finished)
-    assert list(frame.columns) == SCHEMA.names
+    assert list(frame.columns) == list(COLUMNS["results"])
     assert frame["run"].nunique() == 8
     keys = ["run", "metric", "property", "factor"]
     assert not frame.duplicated(keys).any()
@@ -162,19 +160,19 @@ def test_results_are_tidy(finished, smoke):
 
 def test_more_seeds_reuse_what_exists(finished, smoke, tmp_path):
     out = tmp_path / "study"
-    Folder(out).adopt(smoke)
+    Study(out).adopt(smoke)
     for point in smoke.points:
         copy(finished, out, point)
     more = smoke.with_seeds(3)
-    Folder(out).adopt(more)
-    status = Folder(out).status()
+    Study(out).adopt(more)
+    status = Study(out).status()
     assert (len(status.done), status.waiting) == (8, 4)
     assert results(out)["run"].nunique() == 8  # what there is, though no results.parquet was written
 
 
 def test_other_evaluation_settings_need_scoring_only(finished, smoke, tmp_path):
     out = tmp_path / "study"
-    folder = Folder(out)
+    folder = Study(out)
     folder.adopt(smoke)
     point = smoke.points[0]
     copy(finished, out, point)
@@ -189,8 +187,8 @@ def test_other_evaluation_settings_need_scoring_only(finished, smoke, tmp_path):
 def test_scores_of_an_earlier_release_are_shown_with_a_warning_and_made_anew(finished, tmp_path, monkeypatch):
     out = shutil.copytree(finished, tmp_path / "study")
     before = results(out)
-    monkeypatch.setattr("karenina.studies.plan.plan.NUMBERS", 3)
-    status = Folder(out).status()
+    monkeypatch.setattr("karenina.studies.plan.NUMBERS", 3)
+    status = Study(out).status()
     assert (len(status.done), status.stale) == (0, status.total)
     with pytest.warns(UserWarning, match="earlier release"):
         assert results(out).equals(before)
@@ -201,7 +199,7 @@ def test_scores_of_an_earlier_release_are_shown_with_a_warning_and_made_anew(fin
 
 def test_shards_are_parts_and_the_last_one_writes_the_results(finished, smoke, tmp_path, monkeypatch):
     out = tmp_path / "study"
-    Folder(out).adopt(smoke)
+    Study(out).adopt(smoke)
     ran = []
 
     class Fake:
@@ -238,7 +236,7 @@ def test_a_missing_data_set_is_said_before_the_first_model_is_trained(smoke, tmp
     said = r"^nothing was trained, as 8 of 16 models lack their data: \S*mine.npz \(no data set and no file .*\)$"
     with pytest.raises(ValueError, match=said):
         run(plan, tmp_path / "study", workers=1, quiet=True)
-    status = Folder(tmp_path / "study").status()
+    status = Study(tmp_path / "study").status()
     assert status.done == status.failed == ()
     assert not any((tmp_path / "study" / "runs").glob("*/model*"))
 
@@ -249,7 +247,7 @@ def test_a_data_file_that_disappears_fails_its_models_and_no_others(smoke, tmp_p
     np.savez(file, images=images)
     text = smoke.to_toml().replace('data = "blobs"', f'data = ["{file}", "blobs"]').replace("[1, 16]", "[1]")
     plan = parse(text.replace("seeds = 2", "seeds = 1"))
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(plan)
     mine = [point for point in plan.points if point.data == str(file)]
     other = [point for point in plan.points if point.data == "blobs"]
@@ -268,7 +266,7 @@ def test_a_data_file_that_disappears_fails_its_models_and_no_others(smoke, tmp_p
 def test_divergence_is_a_reason_and_a_retry_starts_afresh(smoke, tmp_path, monkeypatch):
     from karenina import training
 
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(smoke)
     point = smoke.points[0]
 
@@ -282,13 +280,13 @@ def test_divergence_is_a_reason_and_a_retry_starts_afresh(smoke, tmp_path, monke
         outcome = execute(str(folder.path), point, smoke.evaluation, 60)
     assert outcome.status == "failed"
     assert outcome.reason == "TrainingDiverged: kl is nan at step 7"
-    assert json.loads(folder.failure(point.hash).read_text())["details"].startswith("Traceback")
+    assert json.loads(folder.failure_path(point.hash).read_text())["details"].startswith("Traceback")
     retry(folder.path)
-    assert not folder.run(point.hash).exists()
+    assert not folder.run_path(point.hash).exists()
 
 
 def test_a_full_disk_stops_the_study_and_blames_no_model(smoke, tmp_path, monkeypatch):
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(smoke)
 
     def full(*arguments, **options):
@@ -318,16 +316,16 @@ def files_of_at_most(size):
 
 def test_codes_that_do_not_fit_the_disk_are_written_when_there_is_room(finished, smoke, tmp_path):
     out = tmp_path / "study"
-    folder = Folder(out)
+    folder = Study(out)
     folder.adopt(smoke)
     point = smoke.points[0]
     copy(finished, out, point)
-    folder.scores(point.hash, smoke.evaluation.hash).unlink()
-    codes = (folder.run(point.hash) / "codes.npy").read_bytes()
+    folder.scores_path(point.hash, smoke.evaluation.hash).unlink()
+    codes = (folder.run_path(point.hash) / "codes.npy").read_bytes()
     with files_of_at_most(len(codes) - 1):
         assert execute(str(out), point, smoke.evaluation, 60).status == "full"
     assert folder.status().failed == ()
-    assert (folder.run(point.hash) / "codes.npy").read_bytes() == codes  # the old ones
+    assert (folder.run_path(point.hash) / "codes.npy").read_bytes() == codes  # the old ones
     assert execute(str(out), point, smoke.evaluation, 60).status == "done"
 
 
@@ -346,12 +344,12 @@ def test_a_full_disk_is_seen_behind_what_a_library_makes_of_it():
 
 
 def test_a_model_that_kills_its_worker_fails_after_two_tries(smoke, tmp_path, monkeypatch):
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(smoke)
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\nread line\nkill -9 $$\n")
     script.chmod(0o755)
-    monkeypatch.setattr("karenina.studies.execution.runner.sys.executable", str(script))
+    monkeypatch.setattr("karenina.studies.runner.sys.executable", str(script))
     with Pool(folder, smoke, 2) as pool:
         outcomes = list(pool.run(smoke.points[:3], 1.0))
     assert sorted(outcome.hash for outcome in outcomes) == sorted(point.hash for point in smoke.points[:3])
@@ -375,7 +373,7 @@ def strangers(tmp_path, monkeypatch):
 
 
 def test_workers_import_nothing_from_the_working_directory(smoke, tmp_path, strangers):
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(smoke)
     with Pool(folder, smoke, 1) as pool:
         outcomes = [outcome for outcome in pool.run(smoke.points[:1], 60.0) if outcome]
@@ -399,14 +397,14 @@ def test_nor_does_what_the_command_line_starts(strangers):
 
 
 def test_nor_does_looking_for_a_ray_cluster(strangers, monkeypatch):
-    monkeypatch.setattr("karenina.studies.execution.ray._SECONDS", 8.0)  # it tries for 40 where nothing answers
+    monkeypatch.setattr("karenina.studies.ray._SECONDS", 8.0)  # it tries for 40 where nothing answers
     with pytest.raises(ValueError, match="no Ray cluster"):
         _try_out("127.0.0.1:9")
     assert strangers() == []
 
 
 def test_a_model_that_another_process_has_is_left_alone(smoke, tmp_path):
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(smoke)
     point = smoke.points[0]
     with claim(folder.path, point.hash) as held:
@@ -420,7 +418,7 @@ def test_a_model_that_another_process_has_is_left_alone(smoke, tmp_path):
 
 
 def test_a_runner_that_waits_says_for_what(finished, smoke, tmp_path, monkeypatch, capsys):
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(smoke)
     for point in smoke.points[1:]:
         copy(finished, folder.path, point)
@@ -455,7 +453,7 @@ def test_a_runner_that_waits_says_for_what(finished, smoke, tmp_path, monkeypatc
 
 
 def test_who_compares_the_models_is_said_to_who_waits(finished, smoke, tmp_path, capsys):
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(smoke)
     for point in smoke.points:
         copy(finished, folder.path, point)
@@ -471,7 +469,7 @@ def test_who_compares_the_models_is_said_to_who_waits(finished, smoke, tmp_path,
         assert read_claim(folder.path, ".together").pid == os.getpid()
     waiting.join()
     assert read_claim(folder.path, ".together") is None
-    assert folder.results.read_bytes() == (finished / "results.parquet").read_bytes()
+    assert folder.results_path.read_bytes() == (finished / "results.parquet").read_bytes()
 
 
 WRITE = """
@@ -484,11 +482,11 @@ with atomic(sys.argv[1]) as part:
 
 
 def test_what_a_killed_run_was_writing_is_removed_and_what_another_writes_is_not(finished, smoke, tmp_path):
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(smoke)
     for point in smoke.points:
         copy(finished, folder.path, point)
-    for target in (folder.results, folder.path / "together.parquet", folder.scores("0" * 16, "0" * 8)):
+    for target in (folder.results_path, folder.path / "together.parquet", folder.scores_path("0" * 16, "0" * 8)):
         writers = [
             subprocess.Popen([sys.executable, "-c", WRITE, target], stdout=subprocess.PIPE, text=True) for _ in "12"
         ]
@@ -508,12 +506,12 @@ def test_what_a_killed_run_was_writing_is_removed_and_what_another_writes_is_not
 @pytest.mark.parametrize("damage", ["model", "codes", "gone", "scores"])
 def test_damage_is_found_and_made_good_on_request(finished, smoke, tmp_path, damage):
     out = tmp_path / "study"
-    folder = Folder(out)
+    folder = Study(out)
     folder.adopt(smoke)
     point = smoke.points[0]
     copy(finished, out, point)
-    assert damaged(folder) == {}
-    run_folder = folder.run(point.hash)
+    assert folder.damaged() == {}
+    run_folder = folder.run_path(point.hash)
     if damage == "model":
         content = bytearray((run_folder / "model.safetensors").read_bytes())
         content[-1] ^= 1
@@ -523,10 +521,10 @@ def test_damage_is_found_and_made_good_on_request(finished, smoke, tmp_path, dam
     elif damage == "gone":
         (run_folder / "model.safetensors").unlink()
     else:
-        folder.scores(point.hash, smoke.evaluation.hash).write_text("{")
+        folder.scores_path(point.hash, smoke.evaluation.hash).write_text("{")
         with pytest.raises(ValueError, match="damaged; `karenina study retry --check`"):
             results(out)
-    assert list(damaged(folder)) == [point.hash]
+    assert list(folder.damaged()) == [point.hash]
     assert retry(out) == []
     assert retry(out, check=True) == [point]
     assert not run_folder.exists()
@@ -535,10 +533,10 @@ def test_damage_is_found_and_made_good_on_request(finished, smoke, tmp_path, dam
 
 def test_status_of_many_runs_needs_no_heavy_import(tmp_path):
     plan = find_plan("duan2020", "paper")
-    folder = Folder(tmp_path / "study")
+    folder = Study(tmp_path / "study")
     folder.adopt(plan)
     for point in plan.points[:5000]:
-        folder.scores(point.hash, plan.evaluation.hash).touch()
+        folder.scores_path(point.hash, plan.evaluation.hash).touch()
     for point in plan.points[5000:5010]:
         folder.fail(point.hash, "it did not want to")
     code = (
@@ -553,7 +551,7 @@ def test_plans_are_found_by_name_file_and_directory(tmp_path, smoke):
     file = tmp_path / "mine.toml"
     file.write_text(smoke.to_toml())
     assert find_plan(file) == smoke
-    Folder(tmp_path / "study").adopt(smoke)
+    Study(tmp_path / "study").adopt(smoke)
     assert find_plan(tmp_path / "study") == smoke
     with pytest.raises(ValueError, match="no preset and no file 'nothing'"):
         find_plan("nothing")
@@ -567,6 +565,6 @@ def test_a_directory_by_the_name_of_a_preset_is_resumed_as_it_is(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     own = preset("duan2020", "smoke").with_seeds(3)
     (tmp_path / "duan2020").mkdir()
-    Folder(tmp_path / "duan2020").adopt(own)
+    Study(tmp_path / "duan2020").adopt(own)
     assert find_plan("duan2020") == own
     assert find_plan("duan2020", "smoke") == preset("duan2020", "smoke")

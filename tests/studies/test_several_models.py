@@ -13,8 +13,8 @@ from karenina.cli.report import compare as compare_command
 from karenina.evaluation.data import data_of
 from karenina.evaluation.ranking import rank
 from karenina.pages.contents import read_runs, read_study
-from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.runner import run
+from karenina.studies.runner import run
+from karenina.studies.study import Study
 
 # beta_vae and beta_tcvae at beta 1 are the same model.
 pytestmark = pytest.mark.filterwarnings("ignore:models .* have identical codes")
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:models .* have identical codes")
 
 @pytest.mark.parametrize(("version", "by"), [("spearman", "udr_spearman"), ("spearman_a2a", "udr_spearman_a2a")])
 def test_table_rank_and_report_agree(finished, smoke, version, by):
-    folder = Folder(finished)
+    folder = Study(finished)
     frame = karenina.results(finished)
     table = frame[frame["metric"] == f"udr_{version}"].set_index("run")["value"]
     names = [point.hash for point in smoke.points]
 
-    codes = [np.load(folder.run(name) / "codes.npy") for name in names]
-    kl = [np.load(folder.run(name) / "kl.npy") for name in names]
+    codes = [np.load(folder.run_path(name) / "codes.npy") for name in names]
+    kl = [np.load(folder.run_path(name) / "kl.npy") for name in names]
     settings = [f"{point.method} {point.setting}" for point in smoke.points]
     assert len({point.method for point in smoke.points}) == 2
     partners = [[j for j in range(8) if j != i and (settings[j] == settings[i] or "a2a" in version)] for i in range(8)]
@@ -36,8 +36,8 @@ def test_table_rank_and_report_agree(finished, smoke, version, by):
     expected = [np.median(pairs[i, row]) for i, row in enumerate(partners)]
     assert table[names].tolist() == pytest.approx(expected, abs=1e-9)
 
-    ranked = rank([folder.run(name) for name in names], by, rows=200, kl_threshold=1e-4).frame.set_index("run")
-    assert [ranked.score[str(folder.run(name))] for name in names] == pytest.approx(expected, abs=1e-6)
+    ranked = rank([folder.run_path(name) for name in names], by, rows=200, kl_threshold=1e-4).frame.set_index("run")
+    assert [ranked.score[str(folder.run_path(name))] for name in names] == pytest.approx(expected, abs=1e-6)
 
     reported = read_study(finished)
     shown = dict(zip(reported.about["run"], reported.score(f"udr_{version}")))
@@ -50,7 +50,7 @@ def test_the_page_of_an_unfinished_study_has_the_udr_that_the_table_of_these_mod
 ):
     """The study stopped before its models were compared, against the one that compared them."""
     selection = replace(smoke.selection, udr=udr)
-    both = [Folder(shutil.copytree(finished, tmp_path / name)) for name in ("finished", "stopped")]
+    both = [Study(shutil.copytree(finished, tmp_path / name)) for name in ("finished", "stopped")]
     for folder in both:
         for file in folder.path.glob("*.parquet"):
             file.unlink()
@@ -71,12 +71,12 @@ def test_the_page_of_an_unfinished_study_has_the_udr_that_the_table_of_these_mod
 
 def test_all_to_all_among_some_seeds_of_each_setting_of_a_method(finished, smoke, tmp_path):
     """Duan et al. (2020), A.5: with one seed of each, the only partner is the other strength of the method."""
-    folder = Folder(shutil.copytree(finished, tmp_path / "study"))
+    folder = Study(shutil.copytree(finished, tmp_path / "study"))
     plan = replace(smoke, selection=replace(smoke.selection, a2a_seeds=1))
     run(plan, folder.path, quiet=True)
     frame = karenina.results(folder.path)
     first = [point for point in smoke.points if point.seed == 0]
-    codes, kl = ([np.load(folder.run(p.hash) / f"{what}.npy") for p in first] for what in ("codes", "kl"))
+    codes, kl = ([np.load(folder.run_path(p.hash) / f"{what}.npy") for p in first] for what in ("codes", "kl"))
     pairs = karenina.udr(codes, kl, similarity="spearman", kl_threshold=1e-4).pairwise
     partner = [next(j for j, q in enumerate(first) if q.method == p.method and q is not p) for p in first]
     found = frame[frame["metric"] == "udr_spearman_a2a"].set_index("run")["value"]
@@ -92,8 +92,7 @@ def test_one_threshold_everywhere():
     from karenina.pages.compare import compare
     from karenina.pages.demo import PLAN
     from karenina.selection import plain_scores, udr
-    from karenina.studies.plan.parsing import parse
-    from karenina.studies.plan.plan import Selection
+    from karenina.studies.plan import Selection, parse
 
     used = [inspect.signature(f).parameters["kl_threshold"].default for f in (rank, compare, plain_scores)]
     used += [inspect.signature(f).parameters["kl_threshold"].default for f in (rank_command, compare_command)]
@@ -106,7 +105,7 @@ def test_one_threshold_everywhere():
 def test_the_threshold_of_a_study_reaches_whatever_counts_active_latents(finished, tmp_path, threshold):
     from karenina.evaluation.scoring import evaluate
     from karenina.papers.duan2020.tables import appendix_a10
-    from karenina.papers.study import Study
+    from karenina.studies.study import Study
 
     path = tmp_path / "study"
     shutil.copytree(finished, path)
@@ -117,7 +116,7 @@ def test_the_threshold_of_a_study_reaches_whatever_counts_active_latents(finishe
     counted = frame[frame["metric"] == "informative_latents"].set_index("run")["value"]
     assert counted.to_dict() == {run: (values > threshold).sum() for run, values in kl.items()}
     assert list(frame["metric"]) == list(karenina.results(finished)["metric"])
-    study = Study.open(path)
+    study = Study(path)
     off = appendix_a10(study)
     assert f"Here the threshold is {threshold:g} nats." in off.note
     expected = np.mean([(values <= threshold).sum() for values in kl.values()])
@@ -130,8 +129,8 @@ def test_the_threshold_of_a_study_reaches_whatever_counts_active_latents(finishe
 
 
 def test_one_seed_per_setting_has_partners_in_all_to_all(finished, smoke):
-    folder = Folder(finished)
-    runs = [folder.run(point.hash) for point in smoke.points if point.seed == 0]
+    folder = Study(finished)
+    runs = [folder.run_path(point.hash) for point in smoke.points if point.seed == 0]
     assert np.isfinite(rank(runs, "udr_spearman_a2a", rows=200, kl_threshold=1e-4).frame.score).all()
     with pytest.raises(ValueError, match="no model has a partner"):
         rank(runs, "udr_spearman", rows=200, kl_threshold=1e-4)

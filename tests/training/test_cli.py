@@ -11,7 +11,7 @@ import torch
 
 from karenina.cli import main
 from karenina.training import train
-from karenina.training.checkpoint import read_tensors, write_tensors
+from karenina.training.run import read_tensors, write_tensors
 
 
 @pytest.fixture

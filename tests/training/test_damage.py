@@ -16,7 +16,7 @@ from safetensors.torch import save
 
 from karenina.data import load
 from karenina.training import Progress, open, train
-from karenina.training.checkpoint import BadFile, read_tensors, write_tensors
+from karenina.training.run import BadFile, read_tensors, write_tensors
 
 SMALL: dict[str, Any] = {"steps": 40, "latents": 3, "batch": 8}
 NEWEST, OLDER = "checkpoint.safetensors", "checkpoint.older.safetensors"

@@ -15,9 +15,9 @@ from karenina.models.discriminator import Discriminator
 from karenina.models.fast import UpConv
 from karenina.models.networks import INITS, NETWORKS, build, initialise
 from karenina.training import METHODS, Progress, open, train
-from karenina.training.checkpoint import read_tensors
 from karenina.training.config import make_config
 from karenina.training.learners import make_learner, network_of
+from karenina.training.run import read_tensors
 
 SETTINGS: dict[str, Any] = {
     "seed": 0,
@@ -139,7 +139,7 @@ def forget_init(path: Path) -> None:
     (path / "run.json").write_text(json.dumps(about))
     for file in path.glob("checkpoint*.safetensors"):
         tensors, inside = read_tensors(file)
-        del inside["config"]["init"]
+        del inside["members"][0]["init"]
         save_file(tensors, file, metadata={"karenina": json.dumps(inside)})
 
 
@@ -200,7 +200,7 @@ def test_runs_from_before_open_and_resume_as_they_began(tmp_path: Path) -> None:
     ],
 )
 def test_auto(shape: tuple[int, int, int], method: str, given: dict[str, Any], init: str, rate: float) -> None:
-    from karenina.training.single import as_data
+    from karenina.training.trainer import as_data
 
     data = as_data(np.zeros((5, *shape), np.uint8))
     config = make_config(data, method, {}, {**SETTINGS, **given})

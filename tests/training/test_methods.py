@@ -82,7 +82,7 @@ def plug_ins(monkeypatch):
 
 
 def test_plug_ins_are_known_by_name(plug_ins, tmp_path) -> None:
-    from karenina.studies.plan.parsing import parse
+    from karenina.studies.plan import parse
 
     run = train("blobs", "sparse", strength=0.1, out=tmp_path, **SMALL)
     assert run.config.method == "sparse"

@@ -11,7 +11,7 @@ from karenina.cli import app
 from karenina.data import load
 from karenina.models import objectives, pairs, supervised
 from karenina.training import METHODS, Method, defaults, open, train, train_many
-from karenina.training.feeds import Labels, labelled_images, scaled
+from karenina.training.batches import Labels, labelled_images, scaled
 from karenina.training.methods import DISCRIMINATOR
 
 SMALL = {"latents": 4, "steps": 6, "batch": 8, "network": "mlp"}

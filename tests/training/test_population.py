@@ -14,13 +14,13 @@ import karenina
 from karenina.models import networks, objectives
 from karenina.models.stacked import Stack, bernoulli
 from karenina.training import Beside, Method, TrainingDiverged, loop, train
-from karenina.training.checkpoint import read_tensors
+from karenina.training.batches import Batches, Noise
 from karenina.training.config import make_config
-from karenina.training.feeds import Batches, Noise
 from karenina.training.loop import check_precision
-from karenina.training.many import expand, train_many, worth_stacking
 from karenina.training.methods import METHODS
-from karenina.training.stacked_learner import Member, PopulationLearner, grouped
+from karenina.training.population import Member, PopulationLearner, grouped
+from karenina.training.run import read_tensors
+from karenina.training.trainer import expand, train_many, worth_stacking
 
 SHORT = {"steps": 20, "latents": 3, "batch": 16}
 IMAGES = karenina.load("blobs").sample(50, np.random.default_rng(0))[0]
@@ -211,7 +211,7 @@ import os, signal, sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from karenina.training.many import train_many
+from karenina.training.trainer import train_many
 
 for moment in (1, 7, 30):  # forked before torch has done any work, so that only one import is paid for
     if (process := os.fork()) == 0:
@@ -296,7 +296,7 @@ def test_damaged_checkpoints_cost_time_only(tmp_path):
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
     seen = []
-    with pytest.warns(UserWarning, match="of no use: .* does not have its checksum"):
+    with pytest.warns(UserWarning, match="the checkpoint before: .* does not have its checksum"):
         runs = train_many("blobs", progress=seen.append, **arguments)
     assert len(runs) == 4
     assert seen[0].step == 12
@@ -310,7 +310,7 @@ def test_a_damaged_checkpoint_does_not_push_out_the_one_before(tmp_path):
         train_many("blobs", progress=stop_at(12), checkpoint_seconds=0, **arguments)
     (file,) = tmp_path.glob("population-*.safetensors")
     file.write_bytes(file.read_bytes()[:-1])
-    with pytest.warns(UserWarning, match="of no use"), pytest.raises(Stop):
+    with pytest.warns(UserWarning, match="the checkpoint before"), pytest.raises(Stop):
         train_many("blobs", progress=stop_at(15), checkpoint_seconds=1e9, **arguments)  # one more checkpoint
     steps = [read_tensors(one)[1]["step"] for one in (file, file.with_suffix(".older"))]
     assert steps == [15, 11]
@@ -368,7 +368,7 @@ def test_what_differs_in_shape_is_grouped():
 
 
 def test_more_than_memory_holds_is_split_and_said(monkeypatch):
-    monkeypatch.setattr("karenina.training.many.memory", lambda device: 4e6)
+    monkeypatch.setattr("karenina.training.trainer.memory", lambda device: 4e6)
     with pytest.warns(UserWarning, match="4 models need more memory than there is: training"):
         runs = train_many("blobs", grid={"beta": [1.0, 4.0]}, seeds=2, population=4, **SHORT)
     assert len(runs) == 4

@@ -29,7 +29,7 @@ def registered(what: str) -> list[str]:
     ['vae', 'beta_vae']
     """
     if what == "presets":
-        from karenina.studies.plan.presets import presets
+        from karenina.studies.plan import presets
 
         return [*presets(), *_plugins.found("studies")]
     file, variable, group = REGISTRIES[what]

@@ -25,7 +25,7 @@ from karenina.cli._help import completing
 
 if TYPE_CHECKING:
     from karenina.metrics.table import Table
-    from karenina.studies.plan.plan import Scoring
+    from karenina.studies.plan import Scoring
 
 ROWS = 5000  # of a comparison of two runs
 
@@ -176,7 +176,7 @@ def _compare(
     columns: dict[str, Any],
 ) -> None:
     """The differences of two representations of the same rows."""
-    from karenina.evaluation.paired import difference
+    from karenina.evaluation.scoring import difference
     from karenina.metrics.table import TRUST
 
     if columns["missing"] != "refuse":

@@ -13,8 +13,8 @@ from karenina.cli._common import DataDir, Device, Json, Precision, console, use_
 from karenina.cli._help import App, completing
 
 if TYPE_CHECKING:
-    from karenina.studies.execution.folder import Folder
-    from karenina.studies.plan.plan import Plan
+    from karenina.studies.plan import Plan
+    from karenina.studies.study import Study
 
 study_app = App(help="Run the papers' studies or your own: kill, resume, share, analyse.")
 
@@ -36,8 +36,8 @@ def presets(as_json: Json = False) -> None:
     """The papers' studies and how many models each has at each scale."""
     from rich.table import Table
 
-    from karenina.studies.plan.presets import SCALES, kinds, preset
-    from karenina.studies.plan.presets import presets as named
+    from karenina.studies.plan import SCALES, kinds, preset
+    from karenina.studies.plan import presets as named
 
     rows = {}
     for name in named():
@@ -69,7 +69,7 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """What a study would do: its models, the time it would take here and the disk it would need. Runs nothing."""
-    from karenina.studies.plan.presets import kinds
+    from karenina.studies.plan import kinds
 
     for kind in kinds().values():
         if (other := kind.find(what, scale, seeds)) is not None:
@@ -96,8 +96,8 @@ def plan(
 
 
 def _print_estimate(found: "Plan", workers: int) -> None:
-    from karenina.studies.execution.display import duration
-    from karenina.studies.plan.estimate import size
+    from karenina.studies.estimate import size
+    from karenina.studies.runner import duration
 
     cost = _cost(found)
     total = cost.train_seconds + cost.score_seconds
@@ -113,7 +113,7 @@ def _print_estimate(found: "Plan", workers: int) -> None:
 
 
 def _cost(found: "Plan") -> Any:
-    from karenina.studies.plan.estimate import estimate
+    from karenina.studies.estimate import estimate
 
     def progress(what: str) -> None:
         if sys.stderr.isatty():
@@ -149,9 +149,9 @@ def run(
 
     The exit code is 1 if models failed.
     """
-    from karenina.studies.execution.folder import Folder
-    from karenina.studies.execution.runner import run as run_study
-    from karenina.studies.plan.presets import kinds
+    from karenina.studies.plan import kinds
+    from karenina.studies.runner import run as run_study
+    from karenina.studies.study import Study
 
     if out is None:
         out = Path(what) if Path(what).is_dir() else Path(Path(what).stem if scale is None else f"{what}-{scale}")
@@ -182,7 +182,7 @@ def run(
         say(f"this part is done; {left:,} models of the other parts are left")
     else:
         say(f"{len(status.done):,} models done; results in {out / 'results.parquet'}")
-    _print_failures(Folder(out), status.failed)
+    _print_failures(Study(out), status.failed)
     if status.done and not left:
         next_steps(("report", out), ("study", "analyse", out), ("rank", out))
     if failed:
@@ -203,21 +203,19 @@ def status(
     as_json: Json = False,
 ) -> None:
     """How far a study is, what is running and in which process, and what failed."""
-    from karenina.studies.execution.folder import Folder, read_claim
-    from karenina.studies.plan.presets import kind_of
+    from karenina.studies.plan import kind_of
+    from karenina.studies.study import Study, read_claim
 
     if (kind := kind_of(directory)) is not None:
         kind.status(directory, as_json=as_json)
         return
-    folder = Folder(directory)
+    folder = Study(directory)
     found = folder.status()
     points = {point.hash: point for point in found.plan.points}
     if as_json:
-        from karenina.studies.results.table import damaged
-
         failures = {name: {"label": points[name].label, "reason": folder.reason(name)} for name in found.failed}
         at = [{"model": points[one.hash].label, "at": one.at, "who": one.who} for one in found.running]
-        checked = {"damaged": damaged(folder)} if check else {}
+        checked = {"damaged": folder.damaged()} if check else {}
         print_json({**_counts(found), "stale": found.stale, "at": at, "failures": failures, **checked})
         return
     say(f"{found.plan.name}: {found.total:,} models")
@@ -231,9 +229,7 @@ def status(
         say(f"  running: comparison of the models with one another, {other.who}")
     _print_failures(folder, found.failed)
     if check:
-        from karenina.studies.results.table import damaged
-
-        broken = damaged(folder)
+        broken = folder.damaged()
         for name, wrong in broken.items():
             say(f"  damaged: {points[name].label}: {wrong}")
         say(
@@ -242,8 +238,8 @@ def status(
         )
 
 
-def _print_failures(folder: "Folder", failed: tuple[str, ...]) -> None:
-    points = {point.hash: point for point in folder.plan().points} if failed else {}
+def _print_failures(folder: "Study", failed: tuple[str, ...]) -> None:
+    points = {point.hash: point for point in folder.read_plan().points} if failed else {}
     for name in failed[:10]:
         say(f"  failed: {points[name].label}: {folder.reason(name)}")
     if len(failed) > 10:
@@ -259,8 +255,8 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Mark failed models to be run again by the next `karenina study run`."""
-    from karenina.studies.execution.runner import retry as retry_study
-    from karenina.studies.plan.presets import kind_of
+    from karenina.studies.plan import kind_of
+    from karenina.studies.study import retry as retry_study
 
     if kind_of(directory) is not None:
         raise ValueError(f"this kind of study keeps no failures: `karenina study run {directory}` tries again")
@@ -292,13 +288,13 @@ def analyse(
     study has its own paper; --paper picks another, for any study.
     """
     from karenina.papers import of_paper, paper_of, write
-    from karenina.studies.execution.folder import Folder
-    from karenina.studies.plan.presets import kind_of
+    from karenina.studies.plan import kind_of
+    from karenina.studies.study import Study
 
     if (kind := kind_of(directory)) is not None:
         kind.analyse(directory, paper, figures=figures, as_json=as_json)
         return
-    wanted = paper or paper_of(Folder(directory).plan().name)
+    wanted = paper or paper_of(Study(directory).read_plan().name)
     if wanted is not None:
         of_paper(wanted)  # a wrong name is said before the work
     from karenina.studies.analyses import analyse as analyse_study
@@ -333,7 +329,7 @@ def analyse(
 
 
 def _find(what: str, scale: str | None, seeds: int | None, data_dir: Path | None) -> "Plan":
-    from karenina.studies.execution.runner import find_plan
+    from karenina.studies.study import find_plan
 
     if data_dir is not None:
         if not data_dir.is_dir():

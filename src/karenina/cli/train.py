@@ -106,7 +106,7 @@ def _train_many(
     lines: TextIO,
 ) -> list[Any]:
     from karenina.data import load
-    from karenina.training import PopulationProgress, train_many
+    from karenina.training import Progress, train_many
 
     grid = {name: value for name, value in given.items() if isinstance(value, list)}
     fixed = {name: value for name, value in given.items() if name not in grid}
@@ -114,7 +114,7 @@ def _train_many(
         task = shown.add_task(method, total=1.0, rate="")
         said = (0, 0)
 
-        def show(at: PopulationProgress) -> None:
+        def show(at: Progress) -> None:
             nonlocal said
             rate = f"{at.updates_per_second:,.0f} updates/s" if at.updates_per_second > 0 else ""
             shown.update(task, completed=at.share, description=str(at), rate=rate)

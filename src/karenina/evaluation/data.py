@@ -48,7 +48,7 @@ def data_of(run: "Run", data: Data | None = None, data_dir: str | os.PathLike[st
     'blobs'
     """
     from karenina.training.config import fingerprint
-    from karenina.training.single import as_data
+    from karenina.training.trainer import as_data
 
     named = data is None or isinstance(data, str | os.PathLike)
     found = load_again(run.config.data, data, data_dir=data_dir) if named else as_data(data)  # type: ignore[arg-type]

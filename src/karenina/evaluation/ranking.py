@@ -313,7 +313,7 @@ def _dynamics(opened: "list[Run]", names: list[str], settings: list[str], seed: 
 
 def _single(by: str, run: "Run", evaluation: Evaluation, kl_threshold: float) -> float:
     from karenina.selection import factorised_support, orthogonality
-    from karenina.training.jacobian import decoder_jacobian
+    from karenina.training.decoding import decoder_jacobian
 
     active = evaluation.kl > kl_threshold
     if active.sum() < 2:  # no pair of latents to judge
@@ -387,7 +387,7 @@ def _with_a_latent_fixed(
 def pipe(run: "Run", codes: NDArray[np.float32], seed: int = 0) -> float:
     """PIPE of a run from mean codes (n, L) of its data (Estermann and Wattenhofer 2023): 1 is best."""
     from karenina.selection import factorised_codes, pipe_score
-    from karenina.training.pipe import discriminator_accuracy
+    from karenina.training.decoding import discriminator_accuracy
 
     own = codes[:PICTURES]
     other = factorised_codes(codes, len(own), seed=seed)

@@ -16,7 +16,7 @@ from karenina.fitting.halving import PARAMETERS
 from karenina.fitting.job import Clock, Job, Say, Wishes
 
 if TYPE_CHECKING:
-    from karenina.training.population import PopulationProgress
+    from karenina.training.loop import Progress
 
 DEFAULT_TIME = "30m"
 LEAST_TIME = 10.0  # seconds: what looking, a few steps, ranking and the page take
@@ -38,7 +38,7 @@ def fit(
     device: str = "auto",
     track: str | None = None,
     say: Say | None = None,
-    progress: "Callable[[PopulationProgress], None] | None" = None,
+    progress: "Callable[[Progress], None] | None" = None,
     started: float | None = None,
 ) -> Fit:
     """A disentangled model of your own images, chosen without labels, and how sure the choice is.
@@ -86,9 +86,9 @@ def fit(
     >>> len(found.ranking), found.page.name
     (4, 'index.html')
     """
-    from karenina.training.config import integer
-    from karenina.training.single import alone, pick_device
+    from karenina._settings import integer
     from karenina.training.tracking import open_tracker
+    from karenina.training.trainer import alone, pick_device
 
     if time is not None and models is not None:
         raise ValueError("give a time or a number of models, not both")

@@ -60,7 +60,7 @@ class Plan:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Plan":
         """Return the plan that `to_json` wrote; a ValueError, KeyError or TypeError where it is another's."""
-        from karenina.training.config import integer, number, positive
+        from karenina._settings import integer, number, positive
 
         rounds = [
             {
@@ -107,7 +107,7 @@ class Folder:
         if not os.access(root, os.W_OK):  # said before thousands of images are read
             raise ValueError(f"{root} cannot be written to: permission denied")
         if (root / FIT).exists():
-            from karenina.training.config import number
+            from karenina._settings import number
 
             about = _read(root / FIT)
             try:

@@ -25,8 +25,8 @@ from karenina.fitting.halving import MOST_SEEDS, Setting, Wanted, cut, first_rou
 from karenina.fitting.look import CPU_SIDES, Look, Source, describe, look_at, open_source
 
 if TYPE_CHECKING:
-    from karenina.training.population import PopulationProgress
-    from karenina.training.stacked_learner import Member
+    from karenina.training.loop import Progress
+    from karenina.training.population import Member
     from karenina.training.tracking import Tracker
 
 DEFAULT_STEPS = 5000  # with a number of models and no time
@@ -82,7 +82,7 @@ class Job:
     models: int | None
     device: Any
     say: Say
-    progress: "Callable[[PopulationProgress], None] | None"
+    progress: "Callable[[Progress], None] | None"
     tracker: "Tracker | None" = None
     stopped: str = ""
     overhead: float = 0.0  # seconds that it takes to begin a population
@@ -210,9 +210,8 @@ class Job:
 
     def _speed(self, shape: tuple[int, int, int], network: str) -> float:
         """Seconds per model and step of the first round, on noise; how long it takes to begin goes to `overhead`."""
-        from karenina.training.many import train_members, worth_stacking
-        from karenina.training.population import Options
-        from karenina.training.single import as_data
+        from karenina.training.loop import Options
+        from karenina.training.trainer import as_data, train_members, worth_stacking
 
         noise = as_data(np.random.default_rng(0).integers(0, 256, (BATCH, *shape), np.uint8))
         steps = 12
@@ -240,9 +239,9 @@ class Job:
     ) -> "tuple[Member, str, list[str]]":
         """The model of a setting and a seed, the name of its directory, and which of its settings are left to us."""
         from karenina.training.config import make_config
-        from karenina.training.many import expand
         from karenina.training.methods import find
-        from karenina.training.stacked_learner import Member
+        from karenina.training.population import Member
+        from karenina.training.trainer import expand
 
         seed = 1000 * self.wishes.seed + index
         point = expand(setting.method, {setting.parameter: [setting.value]}, [seed], {**given, "batch": BATCH})[0]
@@ -286,8 +285,8 @@ class Job:
 
     def train(self, wanted: Wanted, root: Path | None = None, more: Mapping[str, Any] | None = None) -> None:
         """Train one round, all its models together. more: settings of `train` that differ from the plan's."""
-        from karenina.training.many import train_members
-        from karenina.training.population import Options
+        from karenina.training.loop import Options
+        from karenina.training.trainer import train_members
 
         plan = self.plan
         root = self.folder.runs(plan) if root is None else root
@@ -303,7 +302,7 @@ class Job:
         if new == len(made):
             plan.seconds = taken / (new * plan.steps)
 
-    def _watch(self, at: "PopulationProgress") -> None:
+    def _watch(self, at: "Progress") -> None:
         if self.clock.left < min(self.closing + SPARE * self.clock.seconds, self.most_closing):
             raise OutOfTime
         if self.progress is not None:

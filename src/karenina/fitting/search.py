@@ -156,7 +156,7 @@ def _revive(study: Any, job: "Job") -> None:
 
 
 def _busy(path: Path) -> bool:
-    from karenina.training.single import alone
+    from karenina.training.trainer import alone
 
     if not path.is_dir():
         return False
@@ -169,7 +169,7 @@ def _busy(path: Path) -> bool:
 
 def _try(trial: Any, job: "Job") -> tuple[float, float]:
     """Train the seeds of a suggested setting: their agreement, and the median number of active latents."""
-    from karenina.training.single import alone
+    from karenina.training.trainer import alone
 
     setting, more = suggest(trial, job.plan.methods, job.plan.latents)
     name = str(setting).replace(" ", "_")

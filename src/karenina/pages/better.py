@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.evaluation.more import MODELS, NOISE_REGIMES, NOISED
-from karenina.evaluation.paired import difference
+from karenina.evaluation.measures import MODELS, NOISE_REGIMES, NOISED
+from karenina.evaluation.scoring import difference
 from karenina.pages.contents import Contents
 
 if TYPE_CHECKING:

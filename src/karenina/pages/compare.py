@@ -18,7 +18,7 @@ from karenina.pages.figures import Section, keep
 from karenina.pages.model import SHOWN, decoder_size, export_decoder, picture, reaches
 from karenina.pages.page import render, save, versions
 from karenina.studies.analyses.charts import FONT, Chart, Heat
-from karenina.studies.plan.plan import shown
+from karenina.studies.plan import shown
 from karenina.training.pictures import mosaic, prior_span
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,18 +16,10 @@ from numpy.typing import NDArray
 from karenina._active import ACTIVE_KL
 from karenina.evaluation.data import data_of, inputs, load_cached
 from karenina.numerics.resampling import medians
-from karenina.studies.plan.plan import Selection
-from karenina.studies.results.several_models import Model, ReadCodes, udr_of_models
-from karenina.studies.results.table import (
-    SCHEMA,
-    Scores,
-    read_codes,
-    read_parquet,
-    results,
-    table_of_runs,
-    wide_table,
-    with_scores,
-)
+from karenina.studies.analyses.shared import Scores, wide_table
+from karenina.studies.compare import ComparedModel, ReadCodes, udr_of_models
+from karenina.studies.plan import Selection
+from karenina.studies.study import RUN_COLUMNS, Study, table_of_runs, with_scores
 
 if TYPE_CHECKING:
     from karenina.data import DataSet
@@ -82,7 +74,7 @@ class Contents:
     @cached_property
     def about(self) -> pd.DataFrame:
         """One row per run, in the order of `scores`, with a label that tells it from the others."""
-        whole = self.frame[SCHEMA.names[:11]].drop_duplicates("run").set_index("run", drop=False)
+        whole = self.frame[list(RUN_COLUMNS)].drop_duplicates("run").set_index("run", drop=False)
         whole = whole.loc[list(self.scores.runs["run"])]
         swept = whole.groupby("method")["parameters"].transform(_swept)
         setting = whole["method"] + (" " + swept).where(swept != "", "")
@@ -128,11 +120,9 @@ class Contents:
 
     def extra(self, name: str) -> pd.DataFrame | None:
         """Another table of the study, such as its pairs; None where there is none."""
-        from karenina.studies.analyses import extra_table
-
         if name == "pairs":
             return self.pairs
-        return extra_table(self.study, name) if self.study is not None else None
+        return Study(self.study).table(name) if self.study is not None else None
 
     def note(self, problem: str) -> None:
         """Something that a picture or an analysis lacks, for the end of the page; once each."""
@@ -186,14 +176,12 @@ def _runs_in(path: Path) -> list[Path]:
 
 
 def read_study(path: Path) -> Contents:
-    from karenina.studies.execution.folder import Folder
-
-    folder = Folder(path)
+    folder = Study(path)
     status = folder.status()
     plan = status.plan
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        frame = results(path)
+        frame = folder.frame
     notes = [str(warning.message) for warning in caught]
     if len(status.done) < status.total:
         waiting = status.waiting + len(status.running)
@@ -213,16 +201,15 @@ def read_study(path: Path) -> Contents:
     def read_inputs(name: str) -> Inputs:
         return Inputs.of(load_cached(name), plan.evaluation.rows, plan.evaluation.seed)
 
-    codes = partial(read_codes, folder, plan)
-    file = folder.path / "pairs.parquet"
-    pairs = read_parquet(file).to_pandas() if file.exists() else None
+    codes = folder.codes
+    pairs = folder.table("pairs")
     if not frame["metric"].isin(plan.selection.udr).any() and len(status.done) <= MOST_COMPARED:
         frame, pairs = _compared(frame, codes, plan.selection)
     where = shlex.quote(str(path))
     return Contents(
         plan.name,
         frame,
-        {name: folder.run(name) for name in status.done},
+        {name: folder.run_path(name) for name in status.done},
         pairs,
         codes,
         read_inputs,
@@ -292,7 +279,7 @@ def read_runs(
 def _compared(frame: pd.DataFrame, codes: ReadCodes, selection: Selection) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     """The table with UDR where models have partners, and its pairs."""
     about = frame.drop_duplicates("run")
-    models = [Model(*names) for names in zip(*(about[key] for key in Model._fields))]
+    models = [ComparedModel(*names) for names in zip(*(about[key] for key in ComparedModel._fields))]
     rows, pairs = udr_of_models(models, codes, selection)
     return (with_scores(frame, rows) if rows["run"] else frame), (pd.DataFrame(pairs) if pairs["value"] else None)
 

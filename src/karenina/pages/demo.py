@@ -48,8 +48,8 @@ def demo(out: str | os.PathLike[str], workers: int = 2, *, say: Callable[[str], 
     A second call finds the models trained, and only makes the page again.
     """
     from karenina.data import load
-    from karenina.studies.execution.runner import run
-    from karenina.studies.plan.parsing import parse
+    from karenina.studies.plan import parse
+    from karenina.studies.runner import run
 
     started = time.perf_counter()
     folder = Path(out)

@@ -18,8 +18,8 @@ from karenina.pages.contents import Contents, Inputs
 from karenina.pages.model import inputs_of, normalised_information, picture, traverse_prior
 from karenina.studies.analyses import ANALYSES, apply
 from karenina.studies.analyses.charts import FONT, Chart, Heat, Panel, Series, draw, plain_number
+from karenina.studies.analyses.correlations import growth_chart
 from karenina.studies.analyses.shared import WORDS
-from karenina.studies.analyses.udr_and_dynamics import growth_chart
 from karenina.training.pictures import mosaic, prior_span
 
 MOST_PANELS = 4

@@ -21,7 +21,7 @@ from karenina.pages.embedded import embedded
 from karenina.pages.figures import Section, sections
 from karenina.pages.model import details, priority
 from karenina.studies.analyses.charts import plain_number
-from karenina.studies.plan.presets import kind_of
+from karenina.studies.plan import kind_of
 
 if TYPE_CHECKING:
     from karenina.training import Run

@@ -23,7 +23,7 @@ from karenina._words import hint
 if TYPE_CHECKING:
     import pandas as pd
 
-    from karenina.papers.study import Study
+    from karenina.studies.study import Study
 
 __all__ = ["Item", "Made", "Printed", "items", "make", "of_paper", "paper_of", "printed", "write"]
 
@@ -144,10 +144,10 @@ def write(path: str | os.PathLike[str], paper: str, *, figures: bool = True) -> 
         For each item: analysis/PAPER/table_7.csv and .md, figure_22.png and .pdf; or what is missing, and how to get
         it.
     """
-    from karenina.papers.study import Study
+    from karenina.studies.study import Study
 
     wanted = of_paper(paper)
-    study = Study.open(Path(path))
+    study = Study(path)
     if study.frame.empty:
         raise ValueError(f"{path} has no finished run yet")
     out = Path(path) / "analysis" / paper
@@ -160,7 +160,7 @@ def write(path: str | os.PathLike[str], paper: str, *, figures: bool = True) -> 
 def make(item: Item, study: "Study", out: Path) -> Made:
     """Write the files of one item."""
     from karenina.papers.tables import PaperTable, compared, markdown
-    from karenina.studies.results.table import NotEnough
+    from karenina.studies.study import NotEnough
 
     study.notes.clear()
     try:

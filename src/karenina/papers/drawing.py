@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from karenina._figures import Figure
 from karenina.numerics.arrays import Floats
 from karenina.numerics.resampling import spearman
-from karenina.papers.study import Study
 from karenina.papers.tables import name
-from karenina.studies.analyses.charts import colour
-from karenina.studies.analyses.shared import short
-from karenina.studies.results.table import NotEnough, Scores
+from karenina.studies.analyses.charts import colour, draw
+from karenina.studies.analyses.correlations import correlation_chart
+from karenina.studies.analyses.shared import Scores, short
+from karenina.studies.study import NotEnough, Study
 
 LATENTS, STEPS = 10, 7  # of a wall of traversals: lines and columns at most
 Groups = list[tuple[str, Floats]]  # label of each group and its values
 
 
 def column(scores: Scores, score: str) -> Floats:
-    """A score of every run; NaN where there is none."""
+    """Return a score of every run; NaN where there is none."""
     if score not in scores.names:
         return np.full(len(scores.runs), np.nan)
     return scores.values[:, scores.names.index(score)]
@@ -38,7 +38,7 @@ def panel_grid(rows: int, columns: int, width: float = 2.3, height: float = 1.9)
 
 
 def distributions(axis: Axes, groups: Groups, form: str) -> None:
-    """Boxes ("box") or violins ("violin") side by side; a group of fewer than two values is a point."""
+    """Draw boxes ("box") or violins ("violin") side by side; a group of fewer than two values is a point."""
     for x, (_, values) in enumerate(groups):
         known = values[~np.isnan(values)]
         if len(known) and (form == "box" and len(known) > 1):
@@ -64,7 +64,7 @@ def distributions(axis: Axes, groups: Groups, form: str) -> None:
 
 
 def by_hyperparameter(scores: Scores, wanted: Sequence[str], form: str) -> Figure:
-    """Rows: data set and score. Columns: methods. In each panel a box or violin for every strength.
+    """Draw a box or violin for every strength: a row per data set and score, a column per method.
 
     The strength with the best median is in bold: do scores choose the same?
     """
@@ -88,8 +88,13 @@ def by_hyperparameter(scores: Scores, wanted: Sequence[str], form: str) -> Figur
     return figure
 
 
+def correlation_map(frame: pd.DataFrame) -> Figure:
+    """Draw a heat map of rank correlations for each group."""
+    return draw(correlation_chart(frame))
+
+
 def strength_groups(scores: Scores, values: Floats, here: NDArray[np.bool_]) -> Groups:
-    """The values of the runs `here`, in the order of their strengths; all in one group where there is none."""
+    """Return the values of the runs `here`, in the order of their strengths; all in one group where there is none."""
     strength = scores.runs["strength"].to_numpy(float)
     found = sorted({s for s in strength[here] if not np.isnan(s)})
     if not found:
@@ -98,7 +103,7 @@ def strength_groups(scores: Scores, values: Floats, here: NDArray[np.bool_]) -> 
 
 
 def scatter(axis: Axes, x: Floats, y: Floats, groups: Sequence[Any]) -> float:
-    """Points by group, and Spearman's rho in the corner, which is also returned (NaN of fewer than three points)."""
+    """Draw points by group with Spearman's rho in the corner; return rho (NaN of fewer than three points)."""
 
     labels = np.asarray(list(map(str, groups)))
     for i, label in enumerate(unique(labels)):
@@ -112,7 +117,7 @@ def scatter(axis: Axes, x: Floats, y: Floats, groups: Sequence[Any]) -> float:
 
 
 def plain_ticks(axis: Axes, values: Sequence[float], scale: str) -> None:
-    """Ticks at these values, written as numbers: powers would need formulas."""
+    """Set ticks at these values, written as numbers: powers would need formulas."""
     axis.set_xscale(scale)
     axis.set_xticks(list(values), [f"{value:g}" for value in values])
     axis.set_xticks([], minor=True)
@@ -128,7 +133,7 @@ def legend(figure: Figure, axis: Axes) -> None:
 def walls(
     study: Study, groups: Sequence[tuple[str, Sequence[str]]], label: Callable[[str], str], **options: Any
 ) -> Any:
-    """Traversals of models: a line of panels for each (title, runs). Latents by KL, inactive ones faded.
+    """Draw traversals of models: a line of panels for each (title, runs). Latents by KL, inactive ones faded.
 
     options: as of `wall`.
     """
@@ -157,7 +162,7 @@ def wall(
     order: str | Sequence[int] = "kl",
     fade: bool = True,
 ) -> None:
-    """Traversals of one model, a row of images per latent: by KL, in their "own" order, or in that given.
+    """Draw traversals of one model, a row of images per latent: by KL, in their "own" order, or in that given.
 
     fade: inactive latents; to no use for methods without a posterior.
     """
@@ -176,7 +181,7 @@ def wall(
 
 
 def show(axis: Axes, pixels: NDArray[np.floating]) -> None:
-    """Pixels (c, h, w) in [0, 1]."""
+    """Show pixels (c, h, w) in [0, 1]."""
     axis.imshow(pixels[0] if len(pixels) != 3 else pixels.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1)
     axis.set_xticks([])
     axis.set_yticks([])
@@ -184,13 +189,13 @@ def show(axis: Axes, pixels: NDArray[np.floating]) -> None:
 
 
 def about(study: Study) -> pd.DataFrame:
-    """One row per run: data, method, parameters, strength, setting, seed, latents."""
+    """Return one row per run: data, method, parameters, strength, setting, seed, latents."""
     columns = ["run", "data", "method", "parameters", "strength", "setting", "seed", "latents"]
     return study.frame[columns].drop_duplicates("run").set_index("run")
 
 
 def first_known(scores: Scores, wanted: Sequence[str], what: str) -> str:
-    """The first of these scores that the study has; NotEnough says `what` it needs."""
+    """Return the first of these scores that the study has; NotEnough says `what` it needs."""
     for score in wanted:
         if np.isfinite(column(scores, score)).any():
             return score

@@ -1,6 +1,6 @@
 """A table beside the paper's: merged by its keys, as CSV (tidy) and as Markdown (in the paper's form)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,14 @@ import numpy as np
 import pandas as pd
 
 from karenina.data.naming import split_name
-from karenina.papers import VALUES, Item, Printed, printed
+from karenina.papers import Item, Printed, printed
+
+Metrics = Mapping[str, tuple[str, str]]  # the paper's name -> metric and property in the results
+
+BETAVAE: Metrics = {"BetaVAE score": ("z_diff", "modularity")}
+FACTORVAE: Metrics = {"FactorVAE score": ("z_min_variance", "modularity")}
+MIG: Metrics = {"MIG": ("mig", "compactness")}
+DCI: Metrics = {"DCI Disentanglement": ("dci_boosted", "modularity")}
 
 # How pages spell what tables key by.
 NAMES = {
@@ -52,7 +59,8 @@ class PaperTable:
 
 
 def compared(frame: pd.DataFrame, paper: Printed | None) -> pd.DataFrame:
-    """The frame with columns paper, paper_std and difference (ours minus the paper's); NaN where it prints nothing.
+    """Return the frame with columns paper, paper_std and difference (ours minus the paper's); NaN where it prints
+    nothing.
 
     A data set matches by its name without options.
     """
@@ -73,7 +81,7 @@ def _plain(column: "pd.Series[Any]", key: str) -> "pd.Series[Any]":
 
 
 def markdown(item: Item, table: PaperTable) -> str:
-    """Ours in the paper's form, each cell with the paper's value and the difference where it prints one."""
+    """Return ours in the paper's form, each cell with the paper's value and the difference where it prints one."""
     paper = printed(item.paper, item.name)
     found = compared(table.frame, paper)
     lines = [f"# {heading(item)}", item.title + "."]
@@ -95,7 +103,7 @@ def markdown(item: Item, table: PaperTable) -> str:
 
 
 def heading(item: Item) -> str:
-    """ "Table 7", "Figure 22", "Appendix A10"."""
+    """Return "Table 7", "Figure 22", "Appendix A10"."""
     kind, _, number = item.name.partition("_")
     return f"{kind.capitalize()} {number.upper()}"
 
@@ -118,7 +126,7 @@ def _printed(row: "pd.Series[Any]") -> str:
 
 
 def _pivot(frame: pd.DataFrame, rows: Sequence[str], columns: Sequence[str], cell: Any) -> str:
-    """A Markdown table; with no `columns` one column of values."""
+    """Return a Markdown table; with no `columns` one column of values."""
     lines: dict[tuple[Any, ...], dict[str, str]] = {}
     for _, row in frame.iterrows():
         across = ", ".join(name(row[key]) for key in columns) or "value"
@@ -130,9 +138,6 @@ def _pivot(frame: pd.DataFrame, rows: Sequence[str], columns: Sequence[str], cel
 
 
 def name(key: object) -> str:
-    """A key as pages show it."""
+    """Return a key as pages show it."""
     text = str(key).replace("|", "\\|").replace("\n", " ")
     return NAMES.get(text, text)
-
-
-__all__ = ["NAMES", "VALUES", "PaperTable", "compared", "heading", "markdown", "name"]

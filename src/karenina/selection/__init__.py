@@ -6,22 +6,25 @@ plain_scores: from one model alone. ACTIVE_KL: a latent is active above it.
 """
 
 from karenina._active import ACTIVE_KL
-from karenina.selection._alike import Likeness, alike
 from karenina.selection._dynamics import Dynamics, dynamics, joint_embedding
-from karenina.selection._generated import factorised_codes, fixed_latent_score, model_centrality, pipe_score
-from karenina.selection._ranking import Ranking
-from karenina.selection._single import (
+from karenina.selection._generated import (
     Orthogonality,
+    factorised_codes,
+    fixed_latent_score,
+    model_centrality,
+    orthogonality,
+    pipe_score,
+)
+from karenina.selection._one_model import (
     Support,
     active_units,
     factorised_support,
     mean_pairwise_mi,
-    orthogonality,
     plain_scores,
     total_correlation,
 )
-from karenina.selection._tiles import Workers
-from karenina.selection._udr import Preset, similarity_matrix, udr
+from karenina.selection._udr import Likeness, Preset, Workers, alike, similarity_matrix, udr
+from karenina.selection.choice import Ranking
 
 __all__ = [
     "ACTIVE_KL",

@@ -1,4 +1,4 @@
-"""Choosing a setting by the seed-to-seed stability of its training (Holtz et al. 2022, section 3).
+"""Choice of a setting by the seed-to-seed stability of its training (Holtz et al. 2022, section 3).
 
 Trace T (n epochs, m samples, p units): activations of one decoder layer for m fixed inputs, each encoded and decoded by
 the network of that epoch. The multislice kernel of n m points,
@@ -50,12 +50,12 @@ class Dynamics:
 
     @property
     def order(self) -> Ints:
-        """Groups from best to worst, those without a score last."""
+        """Return groups from best to worst, those without a score last."""
         return np.argsort(-self.scores, kind="stable")
 
     @property
     def planes(self) -> tuple[Floats, ...]:
-        """(S, n, m, 2) of each group, for plotting."""
+        """Return (S, n, m, 2) of each group, for plotting."""
         return tuple(embedding[..., :2] for embedding in self.embeddings)
 
 
@@ -71,13 +71,13 @@ class RandomWalk:
         return self.within @ x + (self.along @ x.transpose(1, 0, 2)).transpose(1, 0, 2)
 
     def forward(self, x: Floats, steps: int) -> Floats:
-        """P^steps x for x (n, m, b)."""
+        """Return P^steps x for x (n, m, b)."""
         for _ in range(steps):
             x = self._kernel(x) / self.degree[..., None]
         return x
 
     def backward(self, x: Floats, steps: int) -> Floats:
-        """(P')^steps x for x (n, m, b)."""
+        """Return (P')^steps x for x (n, m, b)."""
         for _ in range(steps):
             x = self._kernel(x / self.degree[..., None])
         return x
@@ -94,7 +94,7 @@ def dynamics(
     normalise: bool = True,
     seed: int | np.random.Generator = 0,
 ) -> Dynamics:
-    """Stability of training under a change of seed, for each group of traces (one setting, several seeds).
+    """Return the stability of training under a change of seed, for each group of traces (one setting, several seeds).
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def dynamics(
 
 
 def _check(traces: list[NDArray[Any]], alpha: float, neighbours: int | None, steps: int | None, rank: int) -> int:
-    """Refuses what cannot be compared; gives the number of steps of diffusion."""
+    """Raise ValueError for what cannot be compared; return the number of steps of diffusion."""
     if not traces:
         raise ValueError("no traces given")
     for i, trace in enumerate(traces):
@@ -185,7 +185,7 @@ def _check(traces: list[NDArray[Any]], alpha: float, neighbours: int | None, ste
 
 
 def _distances(x: Floats) -> Floats:
-    """Euclidean distances (b, k, k) between the rows of each x (b, k, p)."""
+    """Return Euclidean distances (b, k, k) between the rows of each x (b, k, p)."""
     centred = x - x.mean(axis=1, keepdims=True)
     products = centred @ centred.transpose(0, 2, 1)
     squares = np.einsum("bkk->bk", products)
@@ -196,7 +196,7 @@ def _distances(x: Floats) -> Floats:
 
 
 def _prepared(trace: ArrayLike, normalise: bool) -> Floats:
-    """A copy, with the units of each (epoch, sample) standardised if so asked; 0 where they are all equal."""
+    """Return a copy whose units of each (epoch, sample) are standardised if asked; 0 where they are all equal."""
     x = np.array(trace, float)
     if normalise:
         x -= x.mean(axis=2, keepdims=True)
@@ -208,7 +208,7 @@ def _prepared(trace: ArrayLike, normalise: bool) -> Floats:
 def random_walk(
     trace: ArrayLike, alpha: float = 2.0, neighbours: int | None = None, normalise: bool = True
 ) -> RandomWalk:
-    """The multislice kernel of a trace (n, m, p), symmetrised, with its row sums."""
+    """Return the multislice kernel of a trace (n, m, p), symmetrised, with its row sums."""
     x = _prepared(trace, normalise)
     n, m, _ = x.shape
     within = _distances(x)
@@ -226,7 +226,7 @@ def random_walk(
 
 
 def _ratio(distance: Floats, scale: Floats) -> Floats:
-    """distance / scale; with scale 0 only equal points are near."""
+    """Return distance / scale; with scale 0 only equal points are near."""
     scale = np.broadcast_to(scale, distance.shape)
     far = np.where(distance > 0, np.inf, 0.0)
     return np.divide(distance, scale, out=far, where=scale > 0)
@@ -241,7 +241,7 @@ def joint_embedding(
     rank: int = 10,
     normalise: bool = True,
 ) -> Floats:
-    """Left singular vectors of the stacked P_s^steps of S traces, without the first: (S, n, m, rank).
+    """Return left singular vectors (S, n, m, rank) of the stacked P_s^steps of S traces, without the first.
 
     With one trace this is its own embedding (figure 3, a to c), with several the joint one (figure 3, d). Fewer than
     `rank` components come back when the rest is rounding. Parameters are those of `dynamics`.
@@ -259,7 +259,7 @@ def joint_embedding(
     size = n * m
 
     def product(x: Floats) -> Floats:
-        """Sum over traces of (P^times)' P^times x."""
+        """Return the sum over traces of (P^times)' P^times x."""
         x = x.reshape(n, m, -1)
         return np.sum([w.backward(w.forward(x, times), times) for w in walks], axis=0).reshape(size, -1)
 
@@ -279,13 +279,15 @@ def joint_embedding(
 
 
 def mmd(embedding: Floats, seed: int | np.random.Generator = 0) -> Floats:
-    """Unbiased MMD^2 (S, S) between the seeds of a joint embedding (S, n, m, rank).
+    """Return the unbiased MMD^2 (S, S) between the seeds of a joint embedding (S, n, m, rank).
 
     Gaussian kernel exp(-d^2 / 2 h^2), h the median distance of points of all seeds.
     """
-
     seeds, size = len(embedding), embedding.shape[1] * embedding.shape[2]
-    bandwidth = _median_distance(embedding, np.random.default_rng(seed))
+    some = embedding.reshape(-1, embedding.shape[-1])
+    if len(some) > _BANDWIDTH_POINTS:
+        some = some[np.random.default_rng(seed).choice(len(some), _BANDWIDTH_POINTS, replace=False)]
+    bandwidth = float(np.median(_distances(some[None])[0][np.triu_indices(len(some), 1)]))
     points = embedding.reshape(seeds, size, -1) / max(bandwidth, 1e-300) / np.sqrt(2)
     sums = np.empty((seeds, seeds))
     for a in range(seeds):
@@ -295,11 +297,3 @@ def mmd(embedding: Floats, seed: int | np.random.Generator = 0) -> Floats:
     out = within[:, None] + within - 2 * sums / size**2
     np.fill_diagonal(out, 0.0)
     return out
-
-
-def _median_distance(embedding: Floats, rng: np.random.Generator) -> float:
-    points = embedding.reshape(-1, embedding.shape[-1])
-    if len(points) > _BANDWIDTH_POINTS:
-        points = points[rng.choice(len(points), _BANDWIDTH_POINTS, replace=False)]
-    distances = _distances(points[None])[0]
-    return float(np.median(distances[np.triu_indices(len(points), 1)]))

@@ -1,9 +1,14 @@
-"""Selection criteria from pictures that models generate: PIPE and model centrality. Here is what works on arrays."""
+"""Scores that need a decoder: PIPE and model centrality, from generated pictures; orthogonality of its Jacobians.
 
+What decodes, and the discriminator of PIPE, are in karenina.training; here is what works on arrays.
+"""
+
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
 
 from karenina.numerics.arrays import Floats
 from karenina.numerics.checks import as_matrix, one_of, positive_integer
@@ -14,7 +19,7 @@ Factorised = Literal["uniform", "permuted"]
 def factorised_codes(
     codes: ArrayLike, n: int, how: Factorised = "uniform", *, seed: int | np.random.Generator = 0
 ) -> Floats:
-    """Codes (n, L) whose latents are independent, each like that of given mean codes (m, L).
+    """Draw codes (n, L) whose latents are independent, each distributed as in given mean codes (m, L).
 
     PIPE compares pictures of such codes with reconstructions (Estermann and Wattenhofer 2023): where the latents of a
     model depend on each other, some of these combinations never occur, and their pictures look wrong.
@@ -45,7 +50,7 @@ def factorised_codes(
 
 
 def pipe_score(accuracy: float) -> float:
-    """PIPE from a discriminator's accuracy on held-out pictures: 2 (1 - accuracy), from 0 to 1, higher is better.
+    """Return PIPE, 2 (1 - accuracy) of a discriminator on held-out pictures: from 0 to 1, higher is better.
 
     Estermann and Wattenhofer (2023). Accuracy below chance counts as chance, so that the score is at most 1; the
     release does not cut it off.
@@ -59,7 +64,7 @@ def pipe_score(accuracy: float) -> float:
 
 
 def fixed_latent_score(codes: ArrayLike, fixed: ArrayLike, scale: ArrayLike) -> float:
-    """How well one model's codes tell which latent of another was held fixed: the FactorVAE score between models.
+    """Return how well one model's codes tell which latent of another was fixed: the FactorVAE score between models.
 
     In each batch one latent of a generating model has one value. The code of least variance, in units of its variance
     overall, votes for it; every second batch of a latent decides which one a code stands for, the others are predicted.
@@ -106,7 +111,7 @@ def fixed_latent_score(codes: ArrayLike, fixed: ArrayLike, scale: ArrayLike) -> 
 
 
 def model_centrality(similarity: ArrayLike) -> Floats:
-    """Centrality (M,) of each of M models: the mean over the others of (B_ij + B_ji) / 2. Lin et al. (2020).
+    """Return the centrality (M,) of M models: the mean over the others of (B_ij + B_ji) / 2. Lin et al. (2020).
 
     Parameters
     ----------
@@ -128,3 +133,64 @@ def model_centrality(similarity: ArrayLike) -> Floats:
         raise ValueError(f"model {compared.any(axis=1).argmin()} was compared with no other")
     central: Floats = np.where(compared, both, 0.0).sum(axis=1) / compared.sum(axis=1)
     return central
+
+
+@dataclass(frozen=True, eq=False)
+class Orthogonality:
+    """`float()` is the score, higher is better: 1 when every V is a signed permutation.
+
+    score: mean of the largest |entries| of V, one per row and column. distance: mean over the inputs of |V - S|_F to
+    the nearest signed permutation S. cosine: mean absolute cosine between columns of J, which needs no SVD.
+    per_input (n,): the distances.
+    """
+
+    score: float
+    distance: float
+    cosine: float
+    per_input: Floats
+
+    def __float__(self) -> float:
+        return self.score
+
+
+def orthogonality(jacobians: ArrayLike) -> Orthogonality:
+    """Return how nearly the columns of the decoder's Jacobians are orthogonal, which VAEs are drawn to.
+
+    With J = U S V', columns of J are orthogonal when V is a signed permutation (Rolinek et al. 2019, on whose result
+    both UDR and the dynamics score rest). V is not determined when singular values are equal; the cosine is.
+
+    Parameters
+    ----------
+    jacobians : (n, pixels, L)
+        Of active latents only: the columns of inactive ones are noise.
+
+    Examples
+    --------
+    >>> turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    >>> stretched = np.diag([2.0, 1.0])
+    >>> float(orthogonality(stretched[None])), round(float(orthogonality((stretched @ turn)[None])), 6)
+    (1.0, 0.8)
+    """
+    jacobian = np.asarray(jacobians, float)
+    if jacobian.ndim != 3 or jacobian.shape[1] < jacobian.shape[2] or 0 in jacobian.shape:
+        raise ValueError(f"jacobians must have shape (n, pixels, L) with pixels >= L; got {jacobian.shape}")
+    if not np.isfinite(jacobian).all():
+        raise ValueError("jacobians contain NaN or infinite values")
+    latents = jacobian.shape[2]
+    upper = np.linalg.qr(jacobian, mode="r")  # has the V of the Jacobian, and is small
+    entries = np.abs(np.linalg.svd(upper)[2])
+    matched = np.array([entry[linear_sum_assignment(-entry)].mean() for entry in entries])
+    distance = np.sqrt(np.maximum(2 * latents * (1 - matched), 0.0))
+    return Orthogonality(float(matched.mean()), float(distance.mean()), _cosine(jacobian), distance)
+
+
+def _cosine(jacobian: Floats) -> float:
+    """Return the mean absolute cosine between columns of Jacobians (n, pixels, L)."""
+    latents = jacobian.shape[2]
+    if latents == 1:
+        return 0.0
+    products = jacobian.transpose(0, 2, 1) @ jacobian
+    norms = np.sqrt(np.einsum("nll->nl", products))
+    scale = norms[:, :, None] * norms[:, None, :]
+    cosines = np.abs(np.divide(products, scale, out=np.zeros_like(products), where=scale > 0))
+    return float(cosines[:, *np.triu_indices(latents, 1)].mean())

@@ -1,4 +1,4 @@
-"""What a caller gives, checked once: codes of many models, KL per latent, groups."""
+"""Checks of what callers give: codes of many models, KL per latent, groups."""
 
 import warnings
 from collections.abc import Hashable, Sequence
@@ -51,7 +51,7 @@ class Codes:
         return array if self.rows is None else array[self.rows]
 
     def on_disk(self, folder: Path) -> "Codes":
-        """The same codes in a form that another process can read; `folder` takes what is only in memory."""
+        """Return the same codes as files that another process can read; `folder` takes what is only in memory."""
         files = [self.models[i] for i in range(len(self))]
         for i, item in enumerate(files):
             if not isinstance(item, RawFile):
@@ -66,7 +66,7 @@ def _array(item: Any) -> NDArray[Any]:
 
 
 def _file_of(array: Any) -> RawFile | None:
-    """The file behind a memory-mapped array, unless the array is a view, or a private copy that may differ from it."""
+    """Return the file behind a memory-mapped array, or None for a view and a private copy, which may differ from it."""
     if (
         isinstance(array, np.memmap)
         and array.filename is not None
@@ -79,7 +79,7 @@ def _file_of(array: Any) -> RawFile | None:
 
 
 def _by_model(codes: Any) -> Any:
-    """A sequence of arrays and files, one per model."""
+    """Return a sequence of arrays and files, one per model."""
     if isinstance(codes, (list, tuple)):
         arrays = [item if isinstance(item, np.ndarray) else as_array(item) for item in codes]
         return [_file_of(array) or array for array in arrays]
@@ -91,7 +91,7 @@ def _by_model(codes: Any) -> Any:
 
 
 def check_codes(codes: Any, n: int | None, seed: int | np.random.Generator, least_rows: int) -> Codes:
-    """Codes of at least two models with the same rows, all finite. Warns about models given twice."""
+    """Return codes of at least two models with the same rows, all finite; warn about models given twice."""
     if isinstance(codes, np.ndarray) and codes.ndim != 3:
         raise ValueError(
             f"codes must be a list of (n, L) arrays or one (models, n, L) array; got an array of shape {codes.shape}"
@@ -129,20 +129,15 @@ def check_codes(codes: Any, n: int | None, seed: int | np.random.Generator, leas
     if rows < least_rows:
         raise ValueError(f"at least {least_rows} rows of codes are needed; got {rows}")
     _warn_of_duplicates(models, [group for group in seen.values() if len(group) > 1])
-    return Codes(models, sizes, *_choose_rows(rows, n, seed, least_rows))
-
-
-def _choose_rows(rows: int, n: int | None, seed: int | np.random.Generator, least: int) -> tuple[int, Ints | None]:
-    if n is None:
-        return rows, None
-    if not least <= n <= rows:
-        raise ValueError(f"n must be from {least} to the {rows} rows that the codes have; got {n}")
-    if n == rows:
-        return rows, None
-    return n, np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
+    if n is not None and not least_rows <= n <= rows:
+        raise ValueError(f"n must be from {least_rows} to the {rows} rows that the codes have; got {n}")
+    if n is None or n == rows:
+        return Codes(models, sizes, rows)
+    return Codes(models, sizes, n, np.sort(np.random.default_rng(seed).choice(rows, n, replace=False)))
 
 
 def _warn_of_duplicates(models: Any, suspects: list[list[int]]) -> None:
+    """Warn if any of the suspects, models of equal sums of codes, have equal codes."""
     duplicates = []
     for group in suspects:
         first = _array(models[group[0]])
@@ -160,18 +155,18 @@ def _warn_of_duplicates(models: Any, suspects: list[list[int]]) -> None:
 
 
 def kl_rows(kl: Any) -> Any:
-    """KLs by model: indexing a data frame would give its columns."""
+    """Return KLs by model: indexing a data frame would give its columns."""
     return kl.to_numpy() if hasattr(kl, "to_numpy") else kl
 
 
 def check_kl(kl: Any, sizes: Ints, threshold: float) -> list[Bools]:
-    """Which latents of each model are active: mean KL above the threshold (equation 3)."""
+    """Return which latents of each model are active: mean KL above the threshold (equation 3)."""
     kl = kl_rows(kl)
     if np.ndim(kl[0] if isinstance(kl, (list, tuple)) and len(kl) else kl) == 0:
         raise ValueError(f"kl must have one row of latents per model; got {kl!r}")
     if len(kl) != len(sizes):
         raise ValueError(f"kl must have one row per model: {len(sizes)} models, {len(kl)} rows")
-    informative = []
+    active = []
     for i, size in enumerate(sizes):
         row = as_array(kl[i]).astype(float)
         if row.shape != (size,):
@@ -180,12 +175,12 @@ def check_kl(kl: Any, sizes: Ints, threshold: float) -> list[Bools]:
             )
         if not np.isfinite(row).all() or (row < -_KL_ROUNDING).any():
             raise ValueError(f"kl of model {i} must be finite and not negative; its least value is {row.min()}")
-        informative.append(row > threshold)
-    return informative
+        active.append(row > threshold)
+    return active
 
 
 def check_groups(groups: Sequence[Hashable] | ArrayLike | None, count: int, what: str) -> list[tuple[Hashable, Ints]]:
-    """The members of each group, in the order in which groups first appear; one group called None when not given."""
+    """Return the members of each group, in the order in which groups first appear; without groups one called None."""
     if groups is None:
         return [(None, np.arange(count))]
     labels: list[Hashable] = list(groups.tolist() if isinstance(groups, np.ndarray) else groups)  # type: ignore[arg-type]

@@ -1,19 +1,28 @@
-"""The choice of a model without labels, from what is known of all models: which to take, why not another, how sure.
+"""Choose a model without labels, from what is known of all models: which to take, why not another, how sure.
 
 Seeds of a setting that agree learnt the same from different beginnings. `choose` takes a model from the settings whose
-seeds agree more than chance explains (`chance`), and the choice says how far it can be trusted (`Choice.judge`).
+seeds agree more than chance explains (`chance`), and the choice says how far it can be trusted (`Choice.judge`). A
+`Ranking` has the scores of all models, as `karenina.udr` returns them.
 """
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from karenina.numerics.arrays import Floats
+from karenina._active import ACTIVE_KL
+from karenina._notebook import table
+from karenina.numerics.arrays import Floats, Ints
+from karenina.numerics.resampling import medians
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 KEPT = 0.75  # A setting with this share of the best setting's agreement is as good, for all that a few seeds can tell.
 LEAST_EXPLAINED = 0.05  # A model that explains less of the variance of the pixels draws the mean image.
@@ -28,12 +37,118 @@ _DRAWS, _FEWER_DRAWS = 20_000, 1000  # of settings whose models are rotated at r
 _MOST_LATENTS = 32  # Chance falls with the number of latents, so that a bound on it is safe.
 
 
+def from_best(scores: ArrayLike, active: ArrayLike) -> Ints:
+    """Return the models that have a score and an active latent, the best first.
+
+    >>> from_best([0.2, 0.9, 0.8, np.nan], [2, 0, 3, 1])
+    array([2, 0])
+    """
+    values = np.asarray(scores, float)
+    order = np.argsort(-values, kind="stable")
+    return order[(np.asarray(active)[order] > 0) & np.isfinite(values[order])]
+
+
+def best_per_active(scores: ArrayLike, active: ArrayLike) -> dict[int, int]:
+    """Return the best model for each number of active latents: UDR does not reward finding more factors.
+
+    >>> best_per_active([0.2, 0.9, 0.8], [2, 3, 2])
+    {2: 2, 3: 1}
+    """
+    counts = np.asarray(active)
+    found: dict[int, int] = {}
+    for model in from_best(scores, active):
+        found.setdefault(int(counts[model]), int(model))
+    return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Scores of M models, higher is better; NaN for a model that could not be compared.
+
+    scores (M,). interval (M, 2): 95 % interval of the median over all partners that a model could have had; NaN with
+    fewer than 6 partners, see `intervals`. informative (M,): number of active latents, those with a KL above
+    `kl_threshold`. groups: the label of each model. matrices: |R| (L_i, L_j) of each (target i, source j), if kept.
+    Pairs are stored by target: partners of model i are sources[start[i]:start[i + 1]], and values there are UDR_ij.
+    """
+
+    scores: Floats
+    interval: Floats
+    informative: Ints
+    groups: tuple[Hashable, ...]
+    start: Ints
+    sources: NDArray[np.int32]
+    values: Floats
+    matrices: Mapping[tuple[int, int], Floats] | None = None
+    kl_threshold: float = ACTIVE_KL
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @cached_property
+    def pairwise(self) -> Floats:
+        """Return UDR_ij (M, M) of target i and source j; NaN for pairs that were not compared."""
+        out = np.full((len(self), len(self)), np.nan)
+        out[np.repeat(np.arange(len(self)), np.diff(self.start)), self.sources] = self.values
+        return out
+
+    def intervals(self, confidence: float) -> Floats:
+        """Return intervals (M, 2) of another confidence: 0.93 needs 5 partners, 0.87 needs 4."""
+        if not 0 < confidence < 1:
+            raise ValueError(f"confidence must be between 0 and 1; got {confidence}")
+        return medians(self.start, self.values, confidence)[1]
+
+    @property
+    def order(self) -> Ints:
+        """Return models from best to worst, those without a score last."""
+        return np.argsort(-self.scores, kind="stable")
+
+    @property
+    def best(self) -> int:
+        """Return the model with the highest score, of those with an active latent."""
+        able = from_best(self.scores, self.informative)
+        if not len(able):
+            raise ValueError("no model has both a score and an active latent, so none is best")
+        return int(able[0])
+
+    @property
+    def best_per_informative(self) -> dict[int, int]:
+        """Return the best model for each number of active latents: UDR does not reward finding more factors."""
+        return best_per_active(self.scores, self.informative)
+
+    @property
+    def frame(self) -> "pd.DataFrame":
+        """Return one row per model, best first: model, group, score, low, high, active, partners."""
+        import pandas as pd
+
+        found = pd.DataFrame(
+            {
+                "model": np.arange(len(self)),
+                "group": pd.Series(self.groups, dtype=object),
+                "score": self.scores,
+                "low": self.interval[:, 0],
+                "high": self.interval[:, 1],
+                "active": self.informative,
+                "partners": np.diff(self.start),
+            }
+        )
+        return found.iloc[self.order].reset_index(drop=True)
+
+    def _repr_html_(self) -> str:
+        frame = self.frame
+        caption = f"active: latents with a KL above {self.kl_threshold:g} nats"
+        return table(frame.columns, frame.itertuples(index=False), caption)
+
+    def __str__(self) -> str:
+        lines = self.frame.to_string(float_format="{:.3f}".format)
+        return f"{lines}\nactive: latents with a KL above {self.kl_threshold:g} nats"
+
+
 @dataclass(frozen=True)
 class Agreement:
-    """How far the seeds of a setting agree.
+    """The agreement of the seeds of a setting.
 
     udr: the median of its models, low and high: their range. chance: what the highest such median of as many settings
-    stays below in 99 % of cases when every model is rotated at random. active: latents of the typical model of it.
+    stays below in 99 % of cases when every model is rotated at random. active: active latents of its typical model.
     """
 
     udr: float
@@ -45,21 +160,21 @@ class Agreement:
 
     @property
     def value(self) -> float:
-        """The agreement on a scale on which chance is 0, perfect agreement 1 and none -1; 0 for a single latent."""
+        """Return the agreement where chance is 0, perfect agreement 1 and none -1; 0 for a single latent."""
         if self.chance >= 1:
             return 0.0
         return (self.udr - self.chance) / ((1 - self.chance) if self.udr > self.chance else self.chance)
 
     @property
     def above_typical(self) -> float:
-        """The agreement where 0 is what rotated models have on the average, to compare settings of unequal seeds."""
+        """Return the agreement where 0 is what rotated models reach on average, for settings of unequal seeds."""
         typical = typical_chance(self.active)
         return (self.udr - typical) / (1 - typical) if typical < 1 else 0.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How sure a choice is: one of NO_TRUST, CARE, FAIR, and why. chance: the UDR that chance alone explains."""
+    """The trust in a choice: level is NO_TRUST, CARE or FAIR; why; chance: the UDR that chance alone explains."""
 
     level: str
     why: str
@@ -73,8 +188,8 @@ class Verdict:
 class Choice:
     """A choice among models.
 
-    settings: of each model. active: its latents. across: its UDR of all to all. agreements: of each setting with two
-    usable models. unusable: model -> why it cannot be taken. order: models from best to worst.
+    settings: of each model. active: its number of active latents. across: its UDR of all to all. agreements: of each
+    setting with two usable models. unusable: model -> why it cannot be taken. order: models from best to worst.
     """
 
     settings: Sequence[Hashable]
@@ -87,13 +202,13 @@ class Choice:
 
     @property
     def best(self) -> int | None:
-        """The chosen model; None where none has an active latent."""
+        """Return the chosen model; None where none has an active latent."""
         first = self.order[0] if self.order else None
         return first if first is not None and self.active[first] else None
 
     @cached_property
     def kept(self) -> set[Hashable]:
-        """The settings that count: their seeds agree more than chance, and KEPT as far as the best one's."""
+        """Return the settings whose seeds agree more than chance, and at least KEPT as far as the best one's."""
         return _kept(self.agreements)
 
     def agreement(self, model: int) -> Agreement | None:
@@ -165,9 +280,9 @@ def choose(
 
     The settings whose seeds agree more than chance, with at least KEPT of the best one's agreement, count; among their
     models that agree with the other seeds more than chance themselves, the one with the highest UDR of all to all is
-    chosen. Models without an active latent, and those whose
-    reconstructions are no better than the mean image, are not taken and do not speak for their setting. Where no
-    setting has two models, every model is judged by itself, by its UDR of all to all.
+    chosen. Models without an active latent, and those whose reconstructions are no better than the mean image, are not
+    taken and do not speak for their setting. Where no setting has two models, every model is judged by itself, by its
+    UDR of all to all.
 
     Parameters
     ----------
@@ -234,6 +349,7 @@ def headline(label: str, active: int, latents: int, udr: float | None, limit: fl
 def _agreements(
     settings: Sequence[Hashable], active: Sequence[int], within: Floats, across: Floats, unusable: dict[int, str]
 ) -> dict[Hashable, Agreement]:
+    """Return the agreement of each setting with two usable models; where no setting has two, that of each model."""
     groups: dict[Hashable, list[int]] = {}
     for i, setting in enumerate(settings):
         if i not in unusable and math.isfinite(within[i]):
@@ -255,6 +371,7 @@ def _agreements(
 
 
 def _kept(agreements: dict[Hashable, Agreement]) -> set[Hashable]:
+    """Return the settings that agree more than chance, and at least KEPT as far as the best."""
     most = max((one.value for one in agreements.values()), default=0.0)
     return {setting for setting, one in agreements.items() if one.value > 0 and one.value >= KEPT * most}
 

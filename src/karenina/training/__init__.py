@@ -9,11 +9,9 @@ with extras():
 
 from karenina.training.config import Config
 from karenina.training.loop import Progress, TrainingDiverged
-from karenina.training.many import train_many
 from karenina.training.methods import METHODS, Beside, Method, defaults
-from karenina.training.population import PopulationProgress
 from karenina.training.run import Run, open
-from karenina.training.single import train
+from karenina.training.trainer import train, train_many
 
 if TYPE_CHECKING:
     from karenina.training.estimator import DisentanglingVAE
@@ -24,7 +22,6 @@ __all__ = [
     "Config",
     "DisentanglingVAE",
     "Method",
-    "PopulationProgress",
     "Progress",
     "Run",
     "TrainingDiverged",

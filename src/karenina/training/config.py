@@ -2,44 +2,27 @@
 
 import hashlib
 import inspect
-import math
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karenina._words import hint, meant
+from karenina._settings import SETTINGS, integer, number, shown
+from karenina._words import meant
 from karenina.data import DataSet
 from karenina.data.biased import Pairs
-from karenina.models.networks import INITS, NETWORKS, Shape, is_own, resolve, rules
-from karenina.models.objectives import DECODERS, Objective
+from karenina.models.networks import Shape, is_own, resolve, rules
+from karenina.models.objectives import Objective
 from karenina.training.methods import METHODS, SUPERVISION, Method, find, find_for, names
 
 TRACE_LENGTH, TRACE_IMAGES = 30, 200  # moments, and images at each
-# How matrix products are computed: see karenina.training.loop.at_precision.
-PRECISIONS = ("float32", "tf32", "bf16")
-
-# What can be set of any training: arguments of `train` that a study or --set may name, too.
-SETTINGS = (
-    "steps", "network", "latents", "batch", "learning_rate", "init", "decoder", "reconstruction_weight", "trace",
-    "precision",
-)  # fmt: skip
-
 _REQUIRED = inspect.Parameter.empty
 
 
 @dataclass(frozen=True)
-class Config:
-    """Two runs with equal configs give the same bytes on the same machine, also with equal networks of your own.
-
-    What layers such as dropout draw depends on the seed, too; a run that is resumed on a GPU draws it anew.
-
-    data: name of the data set with its options, as `load` takes it. images: a hash of some of its images, so that
-    another set of the same name is noticed.
-    parameters: all parameters of the method, defaults included. reconstruction_weight: multiplies -log p(x|z).
-    A field with a default was added later than some stored runs; the default is what they used.
-    """
+class Identity:
+    """What a run was trained on, how, and with which seed."""
 
     data: str
     images: str
@@ -47,26 +30,38 @@ class Config:
     method: str
     parameters: Mapping[str, Any]
     seed: int
-    steps: int
-    network: str
-    latents: int
-    batch: int
-    learning_rate: float
-    decoder: str
-    reconstruction_weight: float
-    trace: bool
-    init: str = "torch"
-    precision: str = "float32"
+
+
+@dataclass(frozen=True)
+class Config(Identity):
+    """Every choice that decides the result of a training.
+
+    Two runs with equal configs give the same bytes on the same machine, also with equal networks of your own. What
+    layers such as dropout draw depends on the seed, too; a run that is resumed on a GPU draws it anew.
+
+    data: name of the data set with its options, as `load` takes it. images: a hash of some of its images, so that
+    another set of the same name is noticed. parameters: all parameters of the method, defaults included. The other
+    fields are the settings of `karenina.train`, from the table of settings.
+    """
+
+    __annotations__ = {name: setting.kind for name, setting in SETTINGS.items()}  # noqa: RUF012
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def to_json(self) -> dict[str, Any]:
+        """Return what JSON can hold of it."""
         return {**asdict(self), "image_shape": list(self.image_shape)}
 
     @classmethod
     def from_json(cls, value: Any) -> "Config":
-        """A config from a file that may have been written by anyone: nothing in it is believed unchecked."""
-        expected = cls.__annotations__
+        """Return a config from a file that may have been written by anyone: nothing in it is believed unchecked."""
+        expected = [one.name for one in fields(cls)]
         if isinstance(value, dict):
-            value = {f.name: f.default for f in fields(cls) if f.default is not MISSING} | value
+            value = {name: one.before for name, one in SETTINGS.items() if one.before is not None} | value
         if not isinstance(value, dict) or set(value) != set(expected):
             raise ValueError(f"expected a config with the keys {', '.join(expected)}")
         shape = value["image_shape"]
@@ -79,30 +74,19 @@ class Config:
         if not isinstance(parameters, dict) or not all(_plain(found) for found in parameters.values()):
             raise ValueError(f"parameters should be a table of numbers and text, got {shown(parameters)}")
         c, h, w = (integer(f"image_shape[{i}]", side, 1) for i, side in enumerate(shape))
-        return cls(**{**value, **check_numbers(value), "image_shape": (c, h, w)})
+        return cls(**{**value, **check_settings(value), "image_shape": (c, h, w)})
 
 
-def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings every method has, in range; a ValueError names the one that is not."""
+def check_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return seed and settings in range; a ValueError names the one that is not."""
+    found = {"seed": integer("seed", values["seed"], 0)}
     own = is_own(values["network"])
-    for name, known in (
-        ("decoder", tuple(DECODERS)),
-        ("network", (values["network"],) if own else tuple(NETWORKS)),
-        ("init", ("own", *INITS) if own else INITS),
-        ("precision", PRECISIONS),
-    ):
-        if values[name] not in known:
-            raise ValueError(f"no {name} {shown(values[name])}; {hint(values[name], known)}")
-    if not isinstance(values["trace"], bool):
-        raise ValueError(f"trace must be true or false, got {shown(values['trace'])}")
-    return {
-        "seed": integer("seed", values["seed"], 0),
-        "steps": integer("steps", values["steps"], 1),
-        "latents": integer("latents", values["latents"], 1),
-        "batch": integer("batch", values["batch"], 1),
-        "learning_rate": positive("learning_rate", values["learning_rate"]),
-        "reconstruction_weight": positive("reconstruction_weight", values["reconstruction_weight"]),
-    }
+    for name, setting in SETTINGS.items():
+        if own and (name == "network" or (name, values[name]) == ("init", "own")):
+            found[name] = values[name]
+        else:
+            found[name] = setting.check(name, values[name])
+    return found
 
 
 def make_config(
@@ -113,7 +97,7 @@ def make_config(
     if not parameters.get("supervised", True):  # none: as without the word
         parameters = {key: value for key, value in parameters.items() if key not in SUPERVISION}
     described = find_for(method, parameters)
-    values = {"precision": "float32", **settings}
+    values = {name: setting.default for name, setting in SETTINGS.items()} | dict(settings)
     shape = data.image_shape
     if values["decoder"] not in ("bernoulli", described.fixed.get("decoder", values["decoder"])):
         raise ValueError(f"{name} has its own decoder ({described.fixed['decoder']}): leave decoder out")
@@ -130,7 +114,7 @@ def make_config(
     if values["reconstruction_weight"] == "auto":
         # So that a strength means what it means at the papers' 64x64 pixels.
         values["reconstruction_weight"] = 64 * 64 / (shape[1] * shape[2])
-    values |= check_numbers(values)
+    values |= check_settings(values)
     if values["trace"] and values["steps"] < TRACE_LENGTH - 1:
         raise ValueError(f"a trace has {TRACE_LENGTH} moments, so steps must be {TRACE_LENGTH - 1} or more")
     config = Config(
@@ -196,44 +180,6 @@ def _check_parameters(method: str, described: Method, given: Mapping[str, Any], 
 
 def _plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
-
-
-def number(name: str, value: Any) -> float:
-    try:
-        if not isinstance(value, bool) and isinstance(value, int | float | np.integer | np.floating):
-            found = float(value)
-            if math.isfinite(found):
-                return found
-    except OverflowError:  # an integer beyond the largest float
-        pass
-    raise ValueError(f"{name} must be a finite number, got {shown(value)}")
-
-
-def positive(name: str, value: Any) -> float:
-    if number(name, value) <= 0:
-        raise ValueError(f"{name} must be more than 0, got {shown(value)}")
-    return float(value)
-
-
-def integer(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be an integer, {least} or more, got {shown(value)}")
-    if value >= 2**63:  # more than files and torch's generator hold
-        raise ValueError(f"{name} must be an integer below 2**63, got {shown(value)}")
-    return int(value)
-
-
-def shown(value: Any) -> str:
-    """What was given, for a message of one line: any repr at all, cut short.
-
-    >>> shown("x"), shown(10**400)[-8:]
-    ("'x'", '00000...')
-    """
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an integer of thousands of digits, lists within lists within lists
-        return f"something of type {type(value).__name__}"
-    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 def fingerprint(data: DataSet, *, labels: bool = True) -> str:

@@ -1,5 +1,6 @@
 """The training loop behind scikit-learn's interface."""
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -7,9 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from karenina.training.config import SETTINGS
+from karenina._settings import SETTINGS, with_settings
+from karenina._words import hint
 from karenina.training.run import Run
-from karenina.training.single import train
+from karenina.training.trainer import train
 
 
 class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -40,34 +42,26 @@ class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     (20, 3)
     """
 
+    @with_settings(name for name in SETTINGS if name not in ("trace", "precision"))
     def __init__(
         self,
         method: str = "beta_vae",
         *,
-        latents: int = 10,
-        steps: int = 10_000,
-        batch: int = 64,
-        network: str = "auto",
-        learning_rate: float | str = "auto",
-        init: str = "auto",
-        decoder: str = "bernoulli",
-        reconstruction_weight: float | str = "auto",
         parameters: dict[str, Any] | None = None,
         image_shape: tuple[int, int, int] | None = None,
         random_state: int = 0,
+        **settings: Any,
     ):
         self.method = method
-        self.latents = latents
-        self.steps = steps
-        self.batch = batch
-        self.network = network
-        self.learning_rate = learning_rate
-        self.init = init
-        self.decoder = decoder
-        self.reconstruction_weight = reconstruction_weight
         self.parameters = parameters
         self.image_shape = image_shape
         self.random_state = random_state
+        known = inspect.signature(type(self).__init__).parameters
+        for name in settings:
+            if name not in known:
+                raise TypeError(f"DisentanglingVAE has no argument {name!r}; {hint(name, list(known)[1:-1])}")
+        for name in known.keys() & SETTINGS.keys():
+            setattr(self, name, settings.get(name, SETTINGS[name].default))
 
     run_: Run
 
@@ -96,7 +90,7 @@ class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     @property
     def _n_features_out(self) -> int:
-        return self.latents
+        return int(self.latents)  # type: ignore[attr-defined]
 
     def _images(self, X: ArrayLike) -> NDArray[Any]:
         rows = np.asarray(X)

@@ -14,8 +14,8 @@ from karenina.models.objectives import DECODERS, Batch, kl_per_latent
 from karenina.models.quantised import NO_SPREAD, DecayedAdam, QuantisedAutoencoder, entropy_per_latent
 
 if TYPE_CHECKING:
+    from karenina.training.batches import Labels
     from karenina.training.config import Config
-    from karenina.training.feeds import Labels
     from karenina.training.methods import Beside, Method
 
 # Images; of pairs the first and then the second of each, and which of their factors changed if that is known.

@@ -1,15 +1,24 @@
 """Tables and figures of Carbonneau et al. (2022). All but figure 3 come from an audit in the study's folder."""
 
+import shutil
+import warnings
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from karenina._figures import Figure
-from karenina.papers.drawing import panel_grid
-from karenina.papers.study import Study
+from karenina.audit import EXPERIMENTS, Audit, characteristics, hyperparameters, read, run
+from karenina.audit import table_1 as cases
+from karenina.audit._hyperparameters import summary
+from karenina.audit._rules import sampling_errors
+from karenina.audit.groups import TREES
+from karenina.papers.drawing import correlation_map, panel_grid
 from karenina.papers.tables import PaperTable
 from karenina.studies.analyses.charts import colour
-from karenina.studies.analyses.correlations import agreement, correlation_map
-from karenina.studies.results.table import NotEnough
+from karenina.studies.analyses.correlations import agreement
+from karenina.studies.study import NotEnough, Study
 
 PROPERTIES = ("modularity", "compactness", "explicitness", "holistic")
 LINES = ("-", "--", ":")
@@ -21,30 +30,25 @@ METRICS = (
 
 
 def table_1(study: Study) -> PaperTable:
-    from karenina.audit import table_1 as cases
-
     _has(study, "redundancy")
-    wide = cases(study.audit)
+    wide = cases(audit_of(study))
     protocol = _protocol(study)
     long = wide.loc[protocol].reset_index().melt(["metric", "property"], var_name="case", value_name="value")
     return PaperTable(long[["case", "metric", "property", "value"]], ("metric", "property"), ("case",), 1, _how(study))
 
 
 def table_2(study: Study) -> PaperTable:
-    """1 where a metric has the virtue, 0 where not, by the rules of `karenina audit`; none where it does not apply."""
-    from karenina.audit import characteristics, hyperparameters
-    from karenina.audit._hyperparameters import summary
-    from karenina.audit.groups import TREES
-
+    """Return 1 where a metric has the virtue, 0 where not, by the rules of `karenina audit`; none where it does not
+    apply."""
     lines = []
-    for (protocol, metric, prop), cells in characteristics(study.audit).items():
+    for (protocol, metric, prop), cells in characteristics(audit_of(study)).items():
         if protocol != _protocol(study):
             continue
         for title, cell in cells.items():
             if cell.numbers:
                 holds = {"✓": 1.0, "✗": 0.0}.get(str(cell)[:1], np.nan)
                 lines.append((metric, prop, title, holds, str(cell)))
-    metrics = list(dict.fromkeys(metric for _, metric, _ in study.audit.keys if metric not in TREES))
+    metrics = list(dict.fromkeys(metric for _, metric, _ in audit_of(study).keys if metric not in TREES))
     moved = hyperparameters(metrics, [_protocol(study)], rows=1000)
     for (_, metric, prop), count, most, which in summary(moved):
         lines.append((metric, prop, "hyperparameters", float(count), f"{count}, up to {most:.2f} ({which})"))
@@ -58,7 +62,7 @@ def table_2(study: Study) -> PaperTable:
 
 
 def figure_3(study: Study) -> Figure:
-    """Kendall's tau between the paper's metrics, a panel per data set."""
+    """Draw Kendall's tau between the paper's metrics, a panel per data set."""
     frame = study.frame[study.frame["metric"].isin(METRICS)]
     if frame.empty:
         raise NotEnough('needs protocol = "carbonneau" under [evaluation] in study.toml, then `karenina study run`')
@@ -86,9 +90,8 @@ def figure_9(study: Study) -> Figure:
 
 
 def figure_6(study: Study) -> Figure:
-    """(a) The relation of a factor and its code as it bends. (b) Share of the codes in each of ten equal bins."""
-    from karenina.audit import EXPERIMENTS
-
+    """Draw (a) the relation of a factor and its code as it bends, and (b) the share of the codes in each of ten
+    equal bins."""
     bend = EXPERIMENTS["nonlinear"]
     figure, (axes,) = panel_grid(1, 2, 3.4, 2.6)
     rng = np.random.default_rng(0)
@@ -109,12 +112,9 @@ def figure_6(study: Study) -> Figure:
 
 
 def _curves(study: Study, experiment: str) -> Figure:
-    """Mean score against the experiment's parameter: a panel per property, a line per metric."""
-    from karenina.audit import EXPERIMENTS
-    from karenina.audit._rules import sampling_errors
-
+    """Draw mean score against the experiment's parameter: a panel per property, a line per metric."""
     _has(study, experiment)
-    audit, protocol = study.audit, _protocol(study)
+    audit, protocol = audit_of(study), _protocol(study)
     rows = [row for row in audit.keys if row[0] == protocol]
     shown = [prop for prop in PROPERTIES if any(row[2] == prop for row in rows)]
     about = EXPERIMENTS[experiment]
@@ -136,18 +136,35 @@ def _curves(study: Study, experiment: str) -> Figure:
     return figure
 
 
+@lru_cache(maxsize=1)
+def audit_of(study: Study) -> Audit:
+    """Return the audit in the study's folder: one that was asked for, or else a small one, made here."""
+    asked, small = study.folder() / "audit", study.folder() / "audit_small"
+    if (asked / "scores.jsonl").exists():
+        return read(asked)
+    experiments = ["noise", "mixing", "redundancy", "nonlinear", "measured", "samples"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # constant codes and the like, which the experiments make on purpose
+        given: dict[str, Any] = {"experiments": experiments, "seeds": 1, "rows": 1000, "out": small}
+        try:
+            return run(protocols=["carbonneau"], **given)
+        except ValueError:  # of another version: it is ours and small, and made anew
+            shutil.rmtree(small)
+            return run(protocols=["carbonneau"], **given)
+
+
 def _has(study: Study, experiment: str) -> None:
-    if experiment not in study.audit.about["experiments"]:
+    if experiment not in audit_of(study).about["experiments"]:
         raise NotEnough(f"needs the experiment {experiment}: {_command(study)}")
 
 
 def _protocol(study: Study) -> str:
-    found = list(dict.fromkeys(row[0] for row in study.audit.keys))
+    found = list(dict.fromkeys(row[0] for row in audit_of(study).keys))
     return "carbonneau" if "carbonneau" in found else found[0]
 
 
 def _how(study: Study) -> str:
-    about = study.audit.about
+    about = audit_of(study).about
     seeds = f"{about['seeds']} {'seed' if about['seeds'] == 1 else 'seeds'}"
     text = f"From an audit of {seeds} and {about['rows']:,} rows, protocol {_protocol(study)}."
     return text if about["seeds"] > 1 else f"{text} The paper's size: {_command(study)}."

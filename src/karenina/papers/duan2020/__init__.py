@@ -12,7 +12,7 @@ Tables 3 and 5: networks, strengths     karenina.models.networks (conv64), prese
 Figure 1, 3                             pictures.figure_1, pictures.figure_3: traversals
 Figure 2, 7                             tables.figure_2, tables.figure_7: scores of each setting
 A.2: UDR by entropies                   tables.appendix_a2
-A.5: all to all among some seeds        karenina.studies.plan.plan.Selection (a2a_seeds)
+A.5: all to all among some seeds        karenina.studies.plan.Selection (a2a_seeds)
 A.8, figure 11: fairness, an agent      tables.figure_11; clustering: the sprite world, MONet and the agent
 A.9, figure 12: photographs             preset.toml (duan2020_photos), pictures.figure_12
 A.10: latents switched off              tables.appendix_a10

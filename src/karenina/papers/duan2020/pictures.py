@@ -22,9 +22,9 @@ from karenina.papers.drawing import (
     walls,
 )
 from karenina.papers.duan2020.tables import ANY_UDR, VERSIONS
-from karenina.papers.study import DCI, Study
-from karenina.papers.tables import name
-from karenina.studies.results.table import NotEnough, Scores, wide_table
+from karenina.papers.tables import DCI, name
+from karenina.studies.analyses.shared import Scores, wide_table
+from karenina.studies.study import NotEnough, Study
 
 if TYPE_CHECKING:
     from karenina.training import Run
@@ -54,25 +54,25 @@ class Ranked:
         return text + (f", d = {self.active[i]:.0f}" if np.isfinite(self.active[i]) else "")
 
     def best(self, where: Mask, count: int = EACH, worst: bool = False) -> list[str]:
-        """The highest by UDR of the runs `where`, or the lowest."""
+        """Return the highest by UDR of the runs `where`, or the lowest."""
         known = np.flatnonzero(where & np.isfinite(self.udr))
         order = known[np.argsort(self.udr[known] if worst else -self.udr[known], kind="stable")]
         return [str(self.runs["run"].iloc[i]) for i in order[:count]]
 
     def band(self, where: Mask, low: float, high: float) -> list[str]:
-        """Up to three runs drawn at random of those whose UDR lies between low and high."""
+        """Return up to three runs drawn at random of those whose UDR lies between low and high."""
         inside = np.flatnonzero(where & (self.udr > low) & (self.udr < high))
         drawn = np.random.default_rng(0).permutation(inside)[:EACH]
         return [str(self.runs["run"].iloc[i]) for i in sorted(drawn)]
 
 
 def figure_1(study: Study) -> Figure:
-    """A highly and a poorly ranked model."""
+    """Draw a highly and a poorly ranked model."""
     return _best_and_worst(study, 1)
 
 
 def figure_3(study: Study) -> Figure:
-    """The top ranked model of each method, on the first data set."""
+    """Draw the top ranked model of each method, on the first data set."""
     found = Ranked(study)
     data = found.runs["data"].iloc[0]
     top = [
@@ -84,9 +84,9 @@ def figure_3(study: Study) -> Figure:
 
 
 def figure_9(study: Study) -> Figure:
-    """UDR against DCI by strength and by active latents, and models on which the two disagree most."""
+    """Draw UDR against DCI by strength and by active latents, and models on which the two disagree most."""
     found = Ranked(study)
-    dci = column(study.scores_of(DCI), "DCI Disentanglement")
+    dci = column(wide_table(study.words_of(DCI)), "DCI Disentanglement")
     methods = unique(found.runs["method"])
     method = "beta_vae" if "beta_vae" in methods else methods[0]
     data = found.runs["data"].iloc[0]
@@ -122,7 +122,7 @@ def figure_10(study: Study) -> Figure:
 
 
 def _best_and_worst(study: Study, most: int) -> Figure:
-    """Of one method on one data set: the paper's, beta-VAE and Cars3D, or the first."""
+    """Draw models of one method on one data set: the paper's, beta-VAE and Cars3D, or the first."""
     found = Ranked(study)
     here = np.ones(len(found.runs), bool)
     for key, theirs in (("data", "cars3d"), ("method", "beta_vae")):
@@ -136,12 +136,12 @@ def _best_and_worst(study: Study, most: int) -> Figure:
 
 
 def _each(found: Ranked, here: Mask, most: int) -> int:
-    """How many of the best and of the worst to show, so that none is both."""
+    """Return how many of the best and of the worst to show, so that none is both."""
     return max(1, min(most, int((here & np.isfinite(found.udr)).sum()) // 2))
 
 
 def figure_12(study: Study) -> Figure:
-    """UDR_S by strength for each data set of photographs, and reconstructions of the weakest strength."""
+    """Draw UDR_S by strength for each data set of photographs, and reconstructions of the weakest strength."""
     found = Ranked(study, ("udr_spearman", *VERSIONS))
     datas = unique(found.runs["data"])
     figure, axes = panel_grid(2, len(datas), 3.4, 2.4)
@@ -176,7 +176,7 @@ def figure_14(study: Study) -> Figure:
 
 
 def _high_and_low(study: Study, wanted: str, latents: int, otherwise: int) -> Figure:
-    """Three models with UDR above 0.6 and three below 0.3; where there is none, the highest and the lowest."""
+    """Draw three models with UDR above 0.6 and three below 0.3; where there is none, the highest and the lowest."""
     found = Ranked(study, ("udr_spearman", *VERSIONS))
     datas = unique(found.runs["data"])
     data = next((data for data in datas if wanted in str(data)), datas[otherwise])
@@ -203,8 +203,8 @@ def figure_17(study: Study) -> Figure:
 
 
 def _band(study: Study, title: str, low: float, high: float) -> Figure:
-    """Three random models per method in a band of UDR, on the first data set. A method without any shows none; where
-    no method has one, the nearest model stands in, and the figure says so."""
+    """Draw three random models per method in a band of UDR, on the first data set. A method without any shows none;
+    where no method has one, the nearest model stands in, and the figure says so."""
     found = Ranked(study)
     data = found.runs["data"].iloc[0]
     groups = []

@@ -10,14 +10,22 @@ import pandas as pd
 from karenina._figures import Figure
 from karenina._files import read_json
 from karenina.papers import printed
-from karenina.papers.drawing import about, by_hyperparameter, column, first_known, panel_grid, scatter, unique
-from karenina.papers.study import BETAVAE, DCI, FACTORVAE, MIG, Study
-from karenina.papers.tables import PaperTable, name
+from karenina.papers.drawing import (
+    about,
+    by_hyperparameter,
+    column,
+    correlation_map,
+    first_known,
+    panel_grid,
+    scatter,
+    unique,
+)
+from karenina.papers.tables import BETAVAE, DCI, FACTORVAE, MIG, PaperTable, name
 from karenina.studies.analyses.by_setting import polarised
 from karenina.studies.analyses.charts import colour
-from karenina.studies.analyses.correlations import correlation_map, unsupervised
-from karenina.studies.analyses.udr_and_dynamics import udr_partners, udr_versions
-from karenina.studies.results.table import NotEnough, wide_table
+from karenina.studies.analyses.correlations import udr_partners, udr_versions, unsupervised
+from karenina.studies.analyses.shared import wide_table
+from karenina.studies.study import NotEnough, Study
 
 METRICS = {**BETAVAE, **FACTORVAE, **MIG, **DCI}
 DATA = ("dsprites", "shapes3d")
@@ -68,7 +76,7 @@ def figure_8(study: Study) -> Figure:
 
 
 def _partners(study: Study) -> pd.DataFrame:
-    """Rank correlation with the BetaVAE score by version and number of partners."""
+    """Return the rank correlation with the BetaVAE score by version and number of partners."""
     frame = study.words_of(BETAVAE)
     remedy = "two seeds of a setting; `karenina study run` writes it when all models are there"
     try:
@@ -89,7 +97,8 @@ def table_7(study: Study) -> PaperTable:
 
 
 def _classes(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """The results of the paper's three classes and two data sets (Table 1, figure 6), or what a study has of them.
+    """Return the results of the paper's three classes and two data sets (Table 1, figure 6), or what a study has of
+    them.
 
     A study that has none of the classes, or of the data sets, is taken whole in that respect.
     """
@@ -104,19 +113,21 @@ def _classes(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def equation_2(study: Study) -> PaperTable:
-    """UDR with uninformative latents set to 0, as in the authors' release, or left as they are, as the text has it."""
+    """Compare UDR with inactive latents set to 0, as in the authors' release, or left as they are, as the text has
+    it."""
     ways = {"set to 0 (here, and the release)": {}, "kept (the text)": {"uninformative": "keep"}}
     return _readings(study, "uninformative latents", ways)
 
 
 def appendix_a2(study: Study) -> PaperTable:
-    """UDR by equation 2, and by the entropies of DCI, which the paper found inferior."""
+    """Compare UDR by equation 2 and by the entropies of DCI, which the paper found inferior."""
     ways = {"equation 2": {}, "entropies, as in DCI": {"aggregation": "entropy"}}
     return _readings(study, "aggregation", ways)
 
 
 def _readings(study: Study, key: str, ways: Mapping[str, Mapping[str, Any]]) -> PaperTable:
-    """Rank correlation with the metrics of UDR within a setting, computed anew in each way (options of a `Preset`)."""
+    """Return the rank correlation with the metrics of UDR within a setting, computed anew in each way (options of a
+    `Preset`)."""
     from karenina.selection import Preset
 
     frame = study.words_of(METRICS)
@@ -132,7 +143,7 @@ def _readings(study: Study, key: str, ways: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _udr_of(study: Study, runs: pd.DataFrame, preset: Any) -> pd.DataFrame:
-    """Rows of the results: both versions within a setting, of the runs of a data set."""
+    """Return rows of the results: both versions within a setting, of the runs of a data set."""
     from karenina.evaluation.udr_versions import compute_udr, has_partners
 
     settings = list(runs["setting"])
@@ -153,13 +164,13 @@ def _udr_of(study: Study, runs: pd.DataFrame, preset: Any) -> pd.DataFrame:
 
 
 def figure_2(study: Study) -> Figure:
-    scores = study.scores_of(METRICS)
+    scores = wide_table(study.words_of(METRICS))
     udr = first_known(scores, VERSIONS, ANY_UDR)
     return by_hyperparameter(scores, [udr, *METRICS], "box")
 
 
 def figure_7(study: Study) -> Figure:
-    scores = study.scores_of(METRICS)
+    scores = wide_table(study.words_of(METRICS))
     first_known(scores, VERSIONS, ANY_UDR)
     return by_hyperparameter(scores, [*VERSIONS, *METRICS], "box")
 
@@ -170,7 +181,7 @@ def figure_6(study: Study) -> Figure:
 
 
 def figure_11(study: Study) -> Figure:
-    """Left: UDR_L against unfairness, a row per method and a column per data set. Right: UDR_S against steps."""
+    """Draw left: UDR_L against unfairness, a row per method and a column per data set. Right: UDR_S against steps."""
     scores = wide_table(study.frame)
     agents = clustering_rows(study)
     measured = scores.runs[np.isfinite(column(scores, "fairness_mean"))]
@@ -209,12 +220,13 @@ def figure_11(study: Study) -> Figure:
 
 
 def clustering_rows(study: Study) -> list[dict[str, float]]:
-    """Rows of a clustering study (`karenina study run clustering`), this one or one in its folder clustering/."""
-    files = [study.path / "clustering" / "results.json", study.path / "results.json"] if study.path else []
-    file = next((file for file in files if file.exists()), None)
-    if file is None:
+    """Return rows of a clustering study (`karenina study run clustering`), this one or one in its folder
+    clustering/."""
+    try:
+        files = [study.path / "clustering" / "results.json", study.path / "results.json"]
+    except NotEnough:  # results alone
         return []
-    rows = read_json(file)
+    rows = next((read_json(file) for file in files if file.exists()), [])
     return [{k: np.nan if v is None else v for k, v in row.items()} for row in rows]
 
 

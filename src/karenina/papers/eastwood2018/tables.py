@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from karenina._figures import Figure
 from karenina.data.naming import join_name, split_name
 from karenina.papers.drawing import STEPS, about, panel_grid, show, wall
-from karenina.papers.study import Study
 from karenina.papers.tables import PaperTable, name
-from karenina.studies.results.table import NotEnough
+from karenina.studies.study import NotEnough, Study
 
 MODELS = ("lasso", "forest")
 SPLITS = "regression_forest_splits"
@@ -45,7 +44,7 @@ def table_4(study: Study) -> PaperTable:
 
 
 def _full(study: Study, model: str) -> PaperTable:
-    """D of the codes by rank, C and NRMSE of each factor, and their averages."""
+    """Return D of the codes by rank, C and NRMSE of each factor, and their averages."""
     found = _regression(study)
     found = found[found["model"] == model].rename(columns={"property": "part"})
     if found.empty:
@@ -61,7 +60,7 @@ def _full(study: Study, model: str) -> PaperTable:
 
 
 def _regression(study: Study) -> pd.DataFrame:
-    """Rows of the results that `also = ["regression"]` gives, with the column model.
+    """Return rows of the results that `also = ["regression"]` gives, with the column model.
 
     The forest's importances are decreases of impurity, scikit-learn's. The text describes shares of splits: these stand
     beside it, but cannot be what is printed, since grown trees split on every code about as often.
@@ -76,7 +75,7 @@ def _regression(study: Study) -> pd.DataFrame:
 
 
 def _means(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Mean and standard deviation over seeds."""
+    """Return mean and standard deviation over seeds."""
     groups = frame.groupby(["data", "method", "parameters", *by], sort=False)["value"]
     found = groups.agg(value="mean", std="std", runs="size").reset_index()
     return found if (found["runs"] > 1).any() else found.drop(columns="std")
@@ -95,13 +94,13 @@ def table_5(study: Study) -> PaperTable:
 
 
 def figure_2(study: Study) -> Figure:
-    """Images of the data."""
+    """Draw images of the data."""
     return _samples(study, str(about(study)["data"].iloc[0]))
 
 
 def figure_4(study: Study) -> Figure:
-    """Images of the corner that the data leave out."""
-    from karenina.evaluation.more import has_gap
+    """Draw images of the corner that the data leave out."""
+    from karenina.evaluation.measures import has_gap
 
     data = next((str(one) for one in about(study)["data"] if has_gap(one)), None)
     if data is None:
@@ -121,7 +120,8 @@ def _samples(study: Study, data: str) -> Figure:
 
 
 def figure_3(study: Study) -> Figure:
-    """Importances as Hinton diagrams: codes down, factors across; lasso above, forest below, a column per model."""
+    """Draw importances as Hinton diagrams: codes down, factors across; lasso above, forest below, a column per
+    model."""
     from karenina.metrics.plots import hinton
 
     runs = _one_of_each(study)
@@ -139,7 +139,7 @@ def figure_3(study: Study) -> Figure:
 
 
 def figure_5(study: Study) -> Figure:
-    """Each factor against its most important code by the forest, an angle against three: a column per model."""
+    """Draw each factor against its most important code by the forest, an angle against three: a column per model."""
     runs = _one_of_each(study)
     names = study.data(runs["data"].iloc[0]).factor_names
     lines = [(k, place) for k, factor in enumerate(names) for place in range(CIRCULAR.get(factor, 1))]
@@ -159,7 +159,8 @@ def figure_5(study: Study) -> Figure:
 
 
 def figure_6(study: Study) -> Figure:
-    """Traversals over three deviations of the prior, InfoGAN's over its range; codes by the factor they capture."""
+    """Draw traversals over three deviations of the prior, InfoGAN's over its range; codes by the factor they
+    capture."""
     runs = _one_of_each(study)
     figure, (axes,) = panel_grid(1, len(runs), 2.8, 2.4 * int(runs["latents"].max()) / STEPS + 0.5)
     for axis, (run, row) in zip(axes, runs.iterrows()):
@@ -174,7 +175,7 @@ def figure_6(study: Study) -> Figure:
 
 
 def _one_of_each(study: Study) -> pd.DataFrame:
-    """The first seed of every setting on the first data set."""
+    """Return the first seed of every setting on the first data set."""
     study.folder()
     runs = about(study)
     runs = runs[runs["data"] == runs["data"].iloc[0]]
@@ -186,7 +187,7 @@ def _label(row: "pd.Series[Any]") -> str:
 
 
 def _importance(study: Study, run: str, data: str, model: str) -> NDArray[np.float64]:
-    """(codes, factors)"""
+    """Return importances (codes, factors)."""
     from karenina.metrics import dci
 
     if not study.data(data).labelled:

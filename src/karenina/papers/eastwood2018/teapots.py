@@ -88,7 +88,7 @@ class Mesh:
 
 
 def _revolved(profile: tuple[tuple[float, float, float], ...]) -> NDArray[np.float64]:
-    """The control points (4, rings, 4, 3) of four quarter turns."""
+    """Return the control points (4, rings, 4, 3) of four quarter turns."""
     r, t, z = np.array(profile).T
     zero = np.zeros_like(r)
     along, across = np.stack([r, r, t, zero], 1), np.stack([zero, t, r, r], 1)
@@ -98,7 +98,7 @@ def _revolved(profile: tuple[tuple[float, float, float], ...]) -> NDArray[np.flo
 
 
 def _mirrored(sections: tuple[tuple[float, float, float, float, float], ...]) -> NDArray[np.float64]:
-    """The control points (2, sections, 4, 3) of both halves."""
+    """Return the control points (2, sections, 4, 3) of both halves."""
     x, z, x_end, z_end, y = np.array(sections).T
     zero = np.zeros_like(y)
     columns = ((x, zero, z), (x, y, z), (x_end, y, z_end), (x_end, zero, z_end))
@@ -118,20 +118,20 @@ _PARTS = (
 
 
 def control_points() -> NDArray[np.float64]:
-    """The 32 patches (32, 4, 4, 3): 16 of the body, 8 of the lid, 4 of the handle, 4 of the spout."""
+    """Return the 32 patches (32, 4, 4, 3): 16 of the body, 8 of the lid, 4 of the handle, 4 of the spout."""
     chains = [chain for chains, _, _ in _PARTS for chain in chains]
     return np.stack([chain[i : i + 4] for chain in chains for i in range(0, len(chain) - 1, 3)])
 
 
 def _basis(t: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The cubic Bernstein polynomials at t (n,) and their derivatives, (n, 4) each."""
+    """Return the cubic Bernstein polynomials at t (n,) and their derivatives, (n, 4) each."""
     s = 1 - t
     values = np.stack([s**3, 3 * t * s**2, 3 * t**2 * s, t**3], axis=1)
     return values, np.stack([-3 * s**2, 3 * s * (s - 2 * t), 3 * t * (2 * s - t), 3 * t**2], axis=1)
 
 
 def _patch(control: NDArray, down: int, across: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The points and normals (down + 1, across + 1, 3) of a patch (4, 4, 3)."""
+    """Return the points and normals (down + 1, across + 1, 3) of a patch (4, 4, 3)."""
     u, v = np.linspace(0, 1, down + 1), np.linspace(0, 1, across + 1)
     points = np.einsum("ui,vj,ijx->uvx", _basis(u)[0], _basis(v)[0], control)
     # At a pole (top of the knob, middle of the bottom) a patch has no normal: take it from just beside.
@@ -141,7 +141,7 @@ def _patch(control: NDArray, down: int, across: int) -> tuple[NDArray[np.float64
 
 
 def teapot_mesh() -> Mesh:
-    """The triangles of the pot."""
+    """Return the triangles of the pot."""
     sheets: list[tuple[NDArray, NDArray]] = []
     last: list[NDArray] = []  # the edge where each chain of patches ends
     for chains, down, across in _PARTS:
@@ -180,7 +180,7 @@ READINGS = ("script", "printed")
 
 
 def in_gap(factors: ArrayLike, reading: str = "script") -> NDArray[np.bool_]:
-    """Whether factor rows (n, 5) are red teapots from above, the held-out corner of appendix B.2: (n,).
+    """Return whether factor rows (n, 5) are red teapots from above, the held-out corner of appendix B.2: (n,).
 
     Both readings want an elevation over pi / 4 and red over green + 0.15, as the paper prints. "script", the default,
     also wants red over blue + 0.15, as the authors' script does. The paper counts 21,238 of its 200,000 images in the
@@ -205,7 +205,7 @@ class GapBox(FactorBox):
     reading: str = "script"
 
     def weights(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Whether rows of the box can be drawn."""
+        """Return whether rows of the box can be drawn."""
         return in_gap(rows, self.reading) == (self.gap == "only")
 
     def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.float64]:
@@ -226,8 +226,8 @@ PARTS = {"train": 160_000, "validation": 20_000, "test": 20_000}
 
 
 def part_rows(part: str, seed: int, gap: str | None, reading: str) -> NDArray[np.float64]:
-    """The factors (n, 5) of a part of the 200,000 teapots that a seed draws; as in the paper, teapots of the gap are
-    taken away after the division."""
+    """Return the factors (n, 5) of a part of the 200,000 teapots that a seed draws; as in the paper, teapots of the gap
+    are taken away after the division."""
     drawn = BOX.sample(sum(PARTS.values()), np.random.default_rng([seed, 2018]))
     mine = np.split(drawn, np.cumsum(list(PARTS.values()))[:-1])[list(PARTS).index(part)]
     return mine if gap is None else mine[in_gap(mine, reading) == (gap == "only")]
@@ -235,7 +235,7 @@ def part_rows(part: str, seed: int, gap: str | None, reading: str) -> NDArray[np
 
 @cache
 def _scene() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """The pot with the middle of its extent at 0: vertices, normals, triangles."""
+    """Return the pot with the middle of its extent at 0: vertices, normals, triangles."""
     mesh = teapot_mesh()
     middle = (mesh.vertices.min(axis=0) + mesh.vertices.max(axis=0)) / 2
     return mesh.vertices - middle, mesh.normals, mesh.triangles
@@ -247,7 +247,8 @@ def _images(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.u
 
 
 def teapots(gap: str | None = None, reading: str = "script", part: str | None = None, seed: int = 0) -> DataSet:
-    """Teapots (3, 64, 64): all of them, or with the zero-shot gap left out ("exclude"), or the gap alone ("only").
+    """Return teapots (3, 64, 64): all of them, or with the zero-shot gap left out ("exclude"), or the gap alone
+    ("only").
 
     The gap decides what `sample` draws; `images` draws any teapot. reading: which corner the gap is, see `in_gap`; give
     `karenina.tasks.zero_shot` the same. part: "train" (160,000 images), "validation" or "test" (20,000 each), fixed by

@@ -6,16 +6,14 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
-from karenina.evaluation.more import NOISE
+from karenina.evaluation.measures import NOISE
 from karenina.papers.drawing import about, column, first_known, panel_grid, plain_ticks, show, unique
 from karenina.papers.duan2020.tables import CLUSTERING, FAIRNESS, VERSIONS, clustering_rows
-from karenina.papers.study import BETAVAE, FACTORVAE, MIG, Study
-from karenina.papers.tables import PaperTable, name
+from karenina.papers.tables import BETAVAE, FACTORVAE, MIG, PaperTable, name
 from karenina.studies.analyses.charts import colour
-from karenina.studies.analyses.correlations import tasks
-from karenina.studies.analyses.udr_and_dynamics import dynamics
-from karenina.studies.execution.folder import Folder
-from karenina.studies.results.table import NotEnough, read_array, wide_table
+from karenina.studies.analyses.correlations import dynamics, tasks
+from karenina.studies.analyses.shared import wide_table
+from karenina.studies.study import NotEnough, Study
 
 METRICS = {**BETAVAE, **FACTORVAE, **MIG}
 REGIMES = (1, 2, 3)
@@ -40,8 +38,8 @@ def table_2(study: Study) -> PaperTable:
 
 
 def table_3(study: Study) -> PaperTable:
-    """Pearson correlation over models of each score under noise with that under true labels."""
-    scores = study.scores_of(METRICS)
+    """Return the Pearson correlation over models of each score under noise with that under true labels."""
+    scores = wide_table(study.words_of(METRICS))
     noisy = wide_table(study.frame)
     if NOISE not in noisy.families:
         raise NotEnough('needs also = ["label_noise"] under [evaluation] in study.toml, then `karenina study run`')
@@ -65,7 +63,7 @@ def table_3(study: Study) -> PaperTable:
 
 
 def noise_name(metric: str, regime: int) -> str:
-    """The score of a metric under wrong labels in the results.
+    """Return the score of a metric under wrong labels in the results.
 
     >>> noise_name("mig", 2)
     'mig_noise_2'
@@ -74,7 +72,7 @@ def noise_name(metric: str, regime: int) -> str:
 
 
 def pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """NaN of fewer than three pairs, or where a side is constant."""
+    """Return Pearson's correlation; NaN of fewer than three pairs, or where a side is constant."""
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
     return float(np.corrcoef(x, y)[0, 1])
@@ -111,7 +109,7 @@ def _clustering(rows: list[dict[str, float]]) -> pd.DataFrame:
 
 
 def figure_1(study: Study) -> Figure:
-    """Samples decoded from the prior: a panel per strength, of the first seed and the most latents."""
+    """Draw samples decoded from the prior: a panel per strength, of the first seed and the most latents."""
     from karenina.training.pictures import mosaic
 
     study.folder()
@@ -127,7 +125,7 @@ def figure_1(study: Study) -> Figure:
 
 
 def figure_3(study: Study) -> Figure:
-    """Embeddings of single seeds, then of all of them jointly, coloured by the position in the traced images."""
+    """Draw embeddings of single seeds, then of all of them jointly, coloured by the position in the traced images."""
     runs, members = _traced(study)
     setting = runs.loc[members[0]]
     from karenina.selection._dynamics import dynamics as compare
@@ -149,7 +147,8 @@ def figure_3(study: Study) -> Figure:
 
 
 def _positions(study: Study, data: str, count: int) -> tuple[str, NDArray[np.float64]]:
-    """What points are coloured by, and its value for each traced image: x + y times the size of x, as in the paper."""
+    """Return what points are coloured by, and its value for each traced image: x + y times the size of x, as in the
+    paper."""
     found = study.data(data)
     if not found.labelled:
         return "image", np.arange(count, dtype=float)
@@ -162,8 +161,8 @@ def _positions(study: Study, data: str, count: int) -> tuple[str, NDArray[np.flo
 
 
 def figure_4(study: Study) -> Figure:
-    """(a) Mean MMD against the number of latents, a line per strength. (b-d) Joint embeddings at the least strength, by
-    seed above and by time below, a panel per number of latents."""
+    """Draw (a) Mean MMD against the number of latents, a line per strength. (b-d) Joint embeddings at the least
+    strength, by seed above and by time below, a panel per number of latents."""
     scores = wide_table(study.frame)
     first_known(scores, ["dynamics"], TRACES)
     runs, _ = _traced(study)
@@ -209,14 +208,15 @@ def figure_4(study: Study) -> Figure:
 
 
 def mean_mmd(frame: pd.DataFrame) -> pd.DataFrame:
-    """data, strength, latents, value: the mean MMD of each setting (minus its dynamics score), by its own latents."""
+    """Return data, strength, latents, value: the mean MMD of each setting (minus its dynamics score), by its own
+    latents."""
     found = frame[(frame["metric"] == "dynamics") & (frame["factor"] == "")]
     mean = -found.groupby(["data", "strength", "latents"])["value"].mean()
     return mean.rename("value").reset_index()
 
 
 def _traced(study: Study) -> tuple[pd.DataFrame, list[str]]:
-    """The runs that have a trace, and those of one setting with at least two seeds."""
+    """Return the runs that have a trace, and those of one setting with at least two seeds."""
     folder = study.folder() / "runs"
     runs = about(study)
     runs = runs[[(folder / str(run) / "trace.npy").exists() for run in runs.index]]
@@ -227,13 +227,13 @@ def _traced(study: Study) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _members(runs: pd.DataFrame, strength: float, latents: int) -> list[str]:
-    """Runs of one setting."""
+    """Return runs of one setting."""
     found = runs[(runs["strength"] == strength) & (runs["latents"] == latents)]
     return list(found[found["setting"] == found["setting"].iloc[0]].index) if len(found) else []
 
 
 def _trace(study: Study, run: str) -> NDArray[np.float32]:
-    return read_array(Folder(study.folder()), study.plan, run, "trace.npy")
+    return study.array(run, "trace.npy")
 
 
 def _points(axis: Axes, points: NDArray[np.floating], values: NDArray[np.float64]) -> None:

@@ -11,6 +11,7 @@ from karenina._figures import Figure
 from karenina.papers.drawing import (
     by_hyperparameter,
     column,
+    correlation_map,
     distributions,
     first_known,
     legend,
@@ -19,13 +20,13 @@ from karenina.papers.drawing import (
     strength_groups,
     unique,
 )
-from karenina.papers.study import BETAVAE, DCI, FACTORVAE, MIG, Study
-from karenina.papers.tables import PaperTable, name
+from karenina.papers.tables import BETAVAE, DCI, FACTORVAE, MIG, PaperTable, name
 from karenina.studies.analyses.by_setting import by_strength, total_correlation, variance_explained
 from karenina.studies.analyses.charts import colour
 from karenina.studies.analyses.choosing import beats_random
-from karenina.studies.analyses.correlations import agreement, correlation_map, transfer, unsupervised
-from karenina.studies.results.table import NotEnough, wide_table
+from karenina.studies.analyses.correlations import agreement, transfer, unsupervised
+from karenina.studies.analyses.shared import wide_table
+from karenina.studies.study import NotEnough, Study
 
 MODULARITY = {"Modularity": ("modularity", "modularity")}
 SAP = {"SAP": ("sap", "compactness")}
@@ -65,7 +66,7 @@ def table_5(study: Study) -> PaperTable:
 
 
 def figure_1(study: Study) -> Figure:
-    """Sampled codes on the left, mean codes on the right, on one data set, without AnnealedVAE."""
+    """Draw sampled codes on the left, mean codes on the right, on one data set, without AnnealedVAE."""
     found = _dependence(study, "total_correlation", annealed=False)
     data = _one_of(found["data"], "color_dsprites")
     return _against_strength(found[found["data"] == data], [(data, "sampled"), (data, "mean")], "total correlation")
@@ -96,7 +97,7 @@ def figure_27(study: Study) -> Figure:
 
 
 def figure_10(study: Study) -> Figure:
-    """log total correlation of mean against sampled codes of every model, a panel per data set."""
+    """Draw log total correlation of mean against sampled codes of every model, a panel per data set."""
     scores = wide_table(study.frame)
     first_known(scores, ["total_correlation_mean"], "models with a posterior: PCA alone has no sampled codes")
     datas = unique(scores.runs["data"])
@@ -148,7 +149,7 @@ def _against_strength(found: pd.DataFrame, panels: Sequence[tuple[str, str]], la
 
 
 def _strength_ticks(ax: Axes, part: pd.DataFrame) -> None:
-    """Ticks for strengths that are drawn by rank: their values where all methods share them."""
+    """Set ticks for strengths that are drawn by rank: their values where all methods share them."""
     grids = {tuple(sorted(line["strength"].dropna().unique())) for _, line in part.groupby(["data", "method"])} - {()}
     shared = grids.pop() if len(grids) == 1 else ()
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -168,8 +169,8 @@ def figure_12(study: Study) -> Figure:
 
 
 def figure_11(study: Study) -> Figure:
-    """Every metric against every other on dSprites (or the first data set); distributions on the diagonal."""
-    scores = study.scores_of(METRICS)
+    """Draw every metric against every other on dSprites (or the first data set); distributions on the diagonal."""
+    scores = wide_table(study.words_of(METRICS))
     here = (scores.runs["data"] == _one_of(scores.runs["data"], "dsprites")).to_numpy()
     names = [score for score in METRICS if np.isfinite(column(scores, score)[here]).any()]
     figure, axes = panel_grid(len(names), len(names), 1.5, 1.5)
@@ -190,8 +191,8 @@ def figure_11(study: Study) -> Figure:
 
 
 def figure_3(study: Study) -> Figure:
-    """Left: the FactorVAE score of each method. Right: of FactorVAE (or the first method) by strength."""
-    scores = study.scores_of(FACTORVAE)
+    """Draw on the left the FactorVAE score of each method. Right: of FactorVAE (or the first method) by strength."""
+    scores = wide_table(study.words_of(FACTORVAE))
     data = _one_of(scores.runs["data"], "cars3d")
     method = _one_of(scores.runs["method"], "factor_vae")
     values = column(scores, "FactorVAE score")
@@ -211,8 +212,8 @@ def figure_3(study: Study) -> Figure:
 
 
 def figure_13(study: Study) -> Figure:
-    """Violins of every method: a row per data set, a column per metric."""
-    scores = study.scores_of(METRICS)
+    """Draw violins of every method: a row per data set, a column per metric."""
+    scores = wide_table(study.words_of(METRICS))
     names = [score for score in METRICS if np.isfinite(column(scores, score)).any()]
     datas = unique(scores.runs["data"])
     methods = unique(scores.runs["method"])
@@ -240,7 +241,8 @@ def figure_14(study: Study) -> Figure:
 
 
 def figure_4(study: Study) -> Figure:
-    """Left: medians of the FactorVAE score. Centre: unsupervised scores. Right: transfer of DCI between data sets."""
+    """Draw left: medians of the FactorVAE score. Centre: unsupervised scores. Right: transfer of DCI between data
+    sets."""
     frame = study.words_of(METRICS)
     figure = Figure(figsize=(11, 3.6), layout="constrained")
     left, centre, right = figure.subplots(1, 3)
@@ -271,7 +273,7 @@ def figure_4(study: Study) -> Figure:
 
 
 def _heat(axis: Axes, frame: pd.DataFrame, rows: str, columns: str) -> None:
-    """Correlations in hundredths, in one panel."""
+    """Draw correlations in hundredths, in one panel."""
     down, across = unique(frame[rows]), unique(frame[columns])
     across = down if set(down) == set(across) else across
     matrix = np.full((len(down), len(across)), np.nan)
@@ -287,7 +289,7 @@ def _heat(axis: Axes, frame: pd.DataFrame, rows: str, columns: str) -> None:
 
 
 def figure_15(study: Study) -> Figure:
-    """Median against strength: a row per data set, a column per metric."""
+    """Draw median against strength: a row per data set, a column per metric."""
     frame = study.words_of(METRICS)
     found = by_strength(frame)
     names = [score for score in METRICS if score in set(found["score"])]
@@ -327,8 +329,9 @@ def figure_17(study: Study) -> Figure:
 
 
 def figure_18(study: Study) -> Figure:
-    """Median scores of every setting on one data set (dSprites) against those on each other: a column per metric."""
-    scores = study.scores_of(METRICS)
+    """Draw median scores of every setting on one data set (dSprites) against those on each other: a column per
+    metric."""
+    scores = wide_table(study.words_of(METRICS))
     _transfer(study)  # says what is missing
     names = [score for score in METRICS if np.isfinite(column(scores, score)).any()]
     base = _one_of(scores.runs["data"], "dsprites")
@@ -355,6 +358,6 @@ def _transfer(study: Study) -> pd.DataFrame:
 
 
 def _one_of(values: "pd.Series[str]", wanted: str) -> str:
-    """The value whose name begins so, which the paper shows, or the first."""
+    """Return the value whose name begins so, which the paper shows, or the first."""
     found = unique(values)
     return next((value for value in found if str(value).split(":")[0] == wanted), found[0])

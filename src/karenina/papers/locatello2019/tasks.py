@@ -7,13 +7,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
-from karenina.papers.drawing import column, legend, panel_grid, plain_ticks, scatter, show, unique
+from karenina.papers.drawing import column, correlation_map, legend, panel_grid, plain_ticks, scatter, show, unique
 from karenina.papers.locatello2019.tables import METRICS
-from karenina.papers.study import DCI, FACTORVAE, MIG, Metrics, Study
-from karenina.papers.tables import name
+from karenina.papers.tables import DCI, FACTORVAE, MIG, Metrics, name
 from karenina.studies.analyses.charts import colour
-from karenina.studies.analyses.correlations import correlation_map, tasks
-from karenina.studies.results.table import NotEnough, Scores, wide_table
+from karenina.studies.analyses.correlations import tasks
+from karenina.studies.analyses.shared import Scores, wide_table
+from karenina.studies.study import NotEnough, Study
 
 NEEDED = "tasks = true under [evaluation] in study.toml, then `karenina study run`"
 # Our names of the two predictors and the paper's.
@@ -32,7 +32,8 @@ def figure_19(study: Study) -> Figure:
 
 
 def _correlations(study: Study) -> pd.DataFrame:
-    """Rank correlations of downstream accuracy and efficiency with the paper's metrics, where these were measured."""
+    """Return the rank correlations of downstream accuracy and efficiency with the paper's metrics, where these were
+    measured."""
     frame = study.words_of(METRICS)
     _need(study)
     found = tasks(frame)
@@ -58,9 +59,9 @@ def figure_21(study: Study) -> Figure:
 
 
 def _efficiency(study: Study, model: str, metrics: Metrics, only: str = "") -> Figure:
-    """Accuracy of few rows / accuracy of many against each metric: a row per data set, a column per metric."""
+    """Draw accuracy of few rows / accuracy of many against each metric: a row per data set, a column per metric."""
     _need(study)
-    scores = study.scores_of(metrics)
+    scores = wide_table(study.words_of(metrics))
     efficiency = column(scores, _task(scores, model, "efficiency"))
     names = [score for score in metrics if np.isfinite(column(scores, score)).any()]
     datas = unique(scores.runs["data"][np.isfinite(efficiency)])
@@ -93,7 +94,7 @@ def figure_23(study: Study) -> Figure:
 
 
 def three_groups(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """0, 1 or 2 for the lowest, middle and highest third of the values by rank; -1 for NaN.
+    """Return 0, 1 or 2 for the lowest, middle and highest third of the values by rank; -1 for NaN.
 
     >>> three_groups(np.array([0.3, np.nan, 0.1, 0.2, 0.9, 0.5, 0.4])).tolist()
     [1, -1, 0, 0, 2, 2, 1]
@@ -106,9 +107,9 @@ def three_groups(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _three_groups(study: Study, metrics: Metrics) -> Figure:
-    """Mean accuracy against the number of training rows, in three groups of models by a metric."""
+    """Draw mean accuracy against the number of training rows, in three groups of models by a metric."""
     _need(study)
-    scores = study.scores_of(metrics)
+    scores = wide_table(study.words_of(metrics))
     (metric,) = metrics
     models = [model for model in MODELS if any(n.startswith("downstream_") and model in n for n in scores.names)]
     every = np.column_stack([column(scores, n) for n in scores.names if n.startswith("downstream_")])
@@ -139,7 +140,7 @@ def _three_groups(study: Study, metrics: Metrics) -> Figure:
 
 
 def figure_7(study: Study) -> Figure:
-    """Images beside reconstructions: odd columns images, even ones what a random model of the data set makes."""
+    """Draw images beside reconstructions: odd columns images, even ones what a random model of the data set makes."""
     from karenina.training.pictures import mosaic
 
     study.folder()

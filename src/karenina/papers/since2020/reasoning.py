@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from karenina.data import FactorGrid
 from karenina.data.naming import split_name
-from karenina.evaluation.more import Measured, Row
+from karenina.evaluation.measures import Measured, Row
 from karenina.numerics.checks import positive_integer
 
 Ints = NDArray[np.int64]
@@ -47,7 +47,7 @@ class Matrices:
         return len(self.position)
 
     def codes(self, encode: Callable[[Ints], NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Codes of the context (n, 8, d) and of the answers (n, 6, d), from a function of factor rows (m, k)."""
+        """Return codes of the context (n, 8, d) and of the answers (n, 6, d), from a function of factor rows (m, k)."""
         k = self.context.shape[2]
         panels = np.concatenate([self.context, self.answers], axis=1)
         distinct, where = np.unique(panels.reshape(-1, k), axis=0, return_inverse=True)
@@ -66,7 +66,7 @@ def reasoning_matrices(
     most_values: Sequence[int] | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Matrices:
-    """Matrices in which some factors are the same along each row; the answer continues the last row.
+    """Return matrices in which some factors are the same along each row; the answer continues the last row.
 
     In each matrix one, two or three factors, drawn at random, are constant along each row. Every other factor is drawn
     at random, such that its first two rows are neither all constant nor all of different values. A wrong answer is the
@@ -133,7 +133,7 @@ def reasoning_matrices(
 
 
 def _panels(used: Ints, free: Ints, related: Ints, rng: np.random.Generator) -> Ints:
-    """Factor values (3, 3, k) of a matrix."""
+    """Return factor values (3, 3, k) of a matrix."""
     panels = np.zeros((ROWS, COLUMNS, len(used)), np.int64)
     for j in free:
         if j in related:
@@ -148,7 +148,7 @@ def _panels(used: Ints, free: Ints, related: Ints, rng: np.random.Generator) -> 
 
 
 def _wrong(used: Ints, free: Ints, related: Ints, panels: Ints, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Five different last panels, each of which breaks a relation."""
+    """Return five different last panels, each of which breaks a relation."""
     right = panels[-1, -1]
     found: list[NDArray[np.int64]] = []
     while len(found) < ANSWERS - 1:
@@ -161,7 +161,7 @@ def _wrong(used: Ints, free: Ints, related: Ints, panels: Ints, rng: np.random.G
 
 
 def solved_by_rule(context: ArrayLike, answers: ArrayLike) -> Ints:
-    """The answer (n,) of somebody who knows the rule and reads factor values: what a perfect solver gets.
+    """Return the answer (n,) of somebody who knows the rule and reads factor values: what a perfect solver gets.
 
     A factor whose first two rows are constant is a relation; the answer with the most relations kept is taken.
 
@@ -198,7 +198,7 @@ class WReN(nn.Module):
         self.f = nn.Sequential(nn.Linear(edge, graph), nn.ReLU(), nn.Linear(graph, 1))
 
     def forward(self, context: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
-        """Scores (n, answers) of context (n, 8, d) and answers (n, answers, d)."""
+        """Return scores (n, answers) of context (n, 8, d) and answers (n, answers, d)."""
         n, choices, d = answers.shape
         shown = context[:, None].expand(n, choices, self.panels - 1, d)
         panels = torch.cat([shown, answers[:, :, None]], dim=2)
@@ -220,11 +220,11 @@ class ReasoningCurve:
     accuracy: tuple[float, ...]
 
     def __float__(self) -> float:
-        """The mean over the curve: sample efficiency."""
+        """Return the mean over the curve: sample efficiency."""
         return float(np.mean(self.accuracy))
 
     def summary(self) -> dict[str, float]:
-        """Flat names for tables: reasoning_<samples>, and reasoning_efficiency, their mean."""
+        """Return flat names for tables: reasoning_<samples>, and reasoning_efficiency, their mean."""
         each = {f"reasoning_{n}": value for n, value in zip(self.samples, self.accuracy)}
         return {**each, "reasoning_efficiency": float(self)}
 

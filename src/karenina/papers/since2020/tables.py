@@ -8,13 +8,13 @@ import pandas as pd
 
 from karenina.data.naming import split_name
 from karenina.metrics.registry import score_name
-from karenina.papers.study import Study
 from karenina.papers.tables import PaperTable
-from karenina.studies.results.table import ASIDE, TASK, UNSUPERVISED, NotEnough
+from karenina.studies.analyses.shared import ASIDE
+from karenina.studies.study import TASK, UNSUPERVISED, NotEnough, Study
 
 
 def scores(study: Study) -> pd.DataFrame:
-    """The metrics of all runs, one row each: data, method, parameters, setting, seed, score, value."""
+    """Return the metrics of all runs, one row each: data, method, parameters, setting, seed, score, value."""
     frame = study.frame
     metrics = ~frame["family"].isin([*UNSUPERVISED, TASK, *ASIDE])
     frame = frame[(frame["factor"] == "") & metrics & frame["value"].notna()]
@@ -28,7 +28,7 @@ def scores(study: Study) -> pd.DataFrame:
 
 
 def medians(found: pd.DataFrame, by: Sequence[str] = ("data", "method")) -> pd.DataFrame:
-    """Median over the seeds of each setting, and of the settings of each group the one whose median is best.
+    """Return the median over the seeds of each setting, and of the settings of each group the one whose median is best.
 
     -> *by, parameters, score, value, runs
     """
@@ -39,7 +39,8 @@ def medians(found: pd.DataFrame, by: Sequence[str] = ("data", "method")) -> pd.D
 
 
 def pairs(study: Study) -> PaperTable:
-    """The main comparison of Locatello et al. (2020), "Weakly-supervised disentanglement without compromises"."""
+    """Return the main comparison of Locatello et al. (2020), "Weakly-supervised disentanglement without
+    compromises"."""
     note = (
         "Medians over seeds. best: of the setting whose median is highest, which labels choose. reconstruction: of the "
         "model that reconstructs best of all settings and seeds, which needs no labels; so the paper chooses."
@@ -58,7 +59,7 @@ def pairs(study: Study) -> PaperTable:
 
 
 def few_labels(study: Study) -> PaperTable:
-    """The main comparison of Locatello et al. (2020), "Disentangling factors of variation using few labels"."""
+    """Return the main comparison of Locatello et al. (2020), "Disentangling factors of variation using few labels"."""
     note = "Medians over seeds, of the setting whose median is highest. labels: images with labels in training."
     found = scores(study)
     given = found["parameters"].map(labels)
@@ -72,7 +73,7 @@ def few_labels(study: Study) -> PaperTable:
 
 
 def labels(parameters: str) -> int:
-    """How many images had labels.
+    """Return how many images had labels.
 
     >>> labels("beta=4 supervised=100"), labels("beta=4")
     (100, 0)
@@ -82,7 +83,7 @@ def labels(parameters: str) -> int:
 
 
 def correlated(study: Study) -> PaperTable:
-    """The main comparison of Träuble et al. (2021): correlated factors."""
+    """Return the main comparison of Träuble et al. (2021): correlated factors."""
     note = (
         "Medians over seeds, of the setting whose median is highest. Scores are those on uniform factors, whatever the "
         "training's. sigma: of the correlation, inf for none."
@@ -99,6 +100,6 @@ def correlated(study: Study) -> PaperTable:
 
 
 def quantised(study: Study) -> PaperTable:
-    """The main comparison of Hsu et al. (2023): quantised latents."""
+    """Return the main comparison of Hsu et al. (2023): quantised latents."""
     note = "Medians over seeds, of the setting whose median is highest."
     return PaperTable(medians(scores(study)), ("data", "method"), ("score",), note=note)

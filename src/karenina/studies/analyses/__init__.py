@@ -10,16 +10,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import pandas as pd
 
 from karenina._figures import Figure
 from karenina._files import atomic, sweep
-from karenina.studies.analyses import by_setting, choosing, correlations, udr_and_dynamics
+from karenina.studies.analyses import by_setting, choosing, correlations
 from karenina.studies.analyses.charts import Chart, draw
-from karenina.studies.execution.folder import Folder
-from karenina.studies.results.table import NotEnough, read_parquet, results
+from karenina.studies.study import NotEnough, Study
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Analysis:
     extra: str = ""
 
     def figure(self, frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
-        """The chart for print."""
+        """Draw the chart for print."""
         return draw(self.chart(frame, scores))
 
 
@@ -88,22 +86,22 @@ ANALYSES: dict[str, Analysis] = {
     ),
     "udr_versions": Analysis(
         "Versions of UDR",
-        udr_and_dynamics.udr_versions,
-        udr_and_dynamics.udr_versions_chart,
-        udr_and_dynamics.udr_versions_caption,
+        correlations.udr_versions,
+        correlations.udr_versions_chart,
+        correlations.udr_versions_caption,
     ),
     "udr_partners": Analysis(
         "How many partners does UDR need?",
-        udr_and_dynamics.udr_partners,
-        udr_and_dynamics.growth_chart,
-        udr_and_dynamics.growth_caption,
+        correlations.udr_partners,
+        correlations.growth_chart,
+        correlations.growth_caption,
         extra="pairs",
     ),
     "dynamics": Analysis(
         "Training dynamics against metrics",
-        udr_and_dynamics.dynamics,
-        udr_and_dynamics.growth_chart,
-        udr_and_dynamics.growth_caption,
+        correlations.dynamics,
+        correlations.growth_chart,
+        correlations.growth_caption,
         extra="dynamics",
     ),
     "polarised": Analysis(
@@ -127,17 +125,17 @@ def analyse(path: str | os.PathLike[str], *, figures: bool = True) -> dict[str, 
     dict
         Name of each analysis -> its table, or what the study lacks for it.
     """
-    folder = Folder(path)
-    frame = results(path)
+    study = Study(path)
+    frame = study.frame
     if frame.empty:
-        raise ValueError(f"{folder.path} has no finished run yet")
-    status = folder.status()
+        raise ValueError(f"{study.path} has no finished run yet")
+    status = study.status()
     if len(status.done) < status.total:
         warnings.warn(
-            f"{folder.path} is not complete: {len(status.done)} of {status.total} models are analysed", stacklevel=2
+            f"{study.path} is not complete: {len(status.done)} of {status.total} models are analysed", stacklevel=2
         )
-    found = {name: apply(name, frame, partial(extra_table, folder.path)) for name in ANALYSES}
-    out = folder.path / "analysis"
+    found = {name: apply(name, frame, study.table) for name in ANALYSES}
+    out = study.path / "analysis"
     sweep(out)
     for name, table in found.items():
         if isinstance(table, str):
@@ -153,7 +151,8 @@ def analyse(path: str | os.PathLike[str], *, figures: bool = True) -> dict[str, 
 def apply(
     name: str, frame: pd.DataFrame, extra: Callable[[str], pd.DataFrame | None] = lambda table: None
 ) -> pd.DataFrame | str:
-    """The table of an analysis, or what the results lack for it. extra: another table of the study by its name."""
+    """Return the table of an analysis, or what the results lack for it. extra: another table of the study by its
+    name."""
     analysis = ANALYSES[name]
     more = extra(analysis.extra) if analysis.extra else None
     if analysis.extra and more is None:
@@ -163,8 +162,3 @@ def apply(
     except NotEnough as error:
         return str(error)
     return found if len(found) else "needs more runs"
-
-
-def extra_table(folder: Path, name: str) -> pd.DataFrame | None:
-    file = folder / f"{name}.parquet"
-    return read_parquet(file).to_pandas() if file.exists() else None

@@ -22,19 +22,20 @@ from karenina.studies.analyses.shared import (
     MOST_PARTS,
     groups,
     join,
+    need,
     panels,
     preferred,
     short,
     strength_axis,
     sweep_of,
+    wide_table,
     with_parameter,
 )
-from karenina.studies.results.table import need, wide_table
 
 
 def by_method(frame: pd.DataFrame, by: Sequence[str] = ("method",)) -> pd.DataFrame:
-    """Quartiles of each score in each group, with bounds of the median: its 95 % interval, or the range of fewer than
-    six models; the column `bounds` says which.
+    """Return the quartiles of each score in each group, with bounds of the median: its 95 % interval, or the range of
+    fewer than six models; the column `bounds` says which.
 
     by method: Locatello et al. (2019), figures 3 and 13. By method and strength: figures 4, 14 and 15, and the boxes of
     Duan et al. (2020), figures 2 and 7.
@@ -56,7 +57,7 @@ def by_method(frame: pd.DataFrame, by: Sequence[str] = ("method",)) -> pd.DataFr
 
 
 def by_method_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
-    """Range, quartiles and median of each score, by method and data set."""
+    """Return a chart of range, quartiles and median of each score, by method and data set."""
     methods, datas = list(dict.fromkeys(frame["method"])), list(dict.fromkeys(frame["data"]))
 
     def panel(title: str, part: pd.DataFrame) -> Panel:
@@ -88,7 +89,7 @@ def by_method_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
 
 
 def by_strength(frame: pd.DataFrame) -> pd.DataFrame:
-    """Quartiles of each score by method and strength, with bounds of the median as in `by_method`.
+    """Return the quartiles of each score by method and strength, with bounds of the median as in `by_method`.
 
     Locatello et al. (2019), figures 4, 14 and 15; Duan et al. (2020), figures 2 and 7.
     -> data, method, strength, score, runs, least, q25, median, q75, most, low, high, bounds, parameter (the strength's
@@ -98,7 +99,8 @@ def by_strength(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_strength_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
-    """Median score against strength, for each method and data set. Strengths are ranked: each method has its own."""
+    """Return a chart of the median score against strength, for each method and data set. Strengths are ranked: each
+    method has its own."""
     methods, datas = list(dict.fromkeys(frame["method"])), list(dict.fromkeys(frame["data"]))
 
     def panel(title: str, part: pd.DataFrame) -> Panel:
@@ -129,7 +131,7 @@ def by_strength_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) 
 
 
 def _bands(frame: pd.DataFrame) -> str:
-    """What the bands of medians are."""
+    """Return what the bands of medians are."""
     words = {INTERVAL: "95 % interval of the median", RANGE: "range of the models, which are fewer than six"}
     there = set(frame.get("bounds", ()))
     return (
@@ -155,7 +157,8 @@ def by_strength_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
 
 
 def variance_explained(frame: pd.DataFrame) -> pd.DataFrame:
-    """Share of the variance of each score that its method explains, and that its setting (method x strength) does.
+    """Return the share of the variance of each score that its method explains, and that its setting (method x strength)
+    does.
 
     Locatello et al. (2019), section 5.3, Table 5. explained: the paper's share, R^2 of least squares on categories; the
     rest is due to the seed. Groups of few models differ by chance alone, so it is too large: `adjusted` takes off what
@@ -187,8 +190,8 @@ def variance_explained(frame: pd.DataFrame) -> pd.DataFrame:
 def _explained(
     y: Floats, groups: NDArray[np.int64], settings: NDArray[np.int64], kept: Floats
 ) -> tuple[Floats, Floats]:
-    """R^2 (B, K) of each column of y (n, K) on group means, of the rows that are kept (B, n), and the same without what
-    differences between the seeds of a setting add to it: NaN where no setting has two."""
+    """Return R^2 (B, K) of each column of y (n, K) on group means, of the rows that are kept (B, n), and the same
+    without what differences between the seeds of a setting add to it: NaN where no setting has two."""
     y = y - y.mean(axis=0)
     shift = (kept @ y) ** 2 / kept.sum(axis=1, keepdims=True)
     total = kept @ y**2 - shift
@@ -201,7 +204,7 @@ def _explained(
 
 
 def _between(y: Floats, groups: NDArray[np.int64], kept: Floats) -> tuple[Floats, Floats]:
-    """Sum (B, K) over groups of their size and squared mean, and how many groups (B, 1) there are."""
+    """Return the sum (B, K) over groups of their size and squared mean, and how many groups (B, 1) there are."""
     found, count = np.zeros((len(kept), y.shape[1])), np.zeros((len(kept), 1))
     for group in np.unique(groups):
         rows = np.flatnonzero(groups == group)
@@ -212,7 +215,8 @@ def _between(y: Floats, groups: NDArray[np.int64], kept: Floats) -> tuple[Floats
 
 
 def variance_explained_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
-    """Adjusted share of the variance that the method explains, and that method and strength do."""
+    """Return a chart of the adjusted share of the variance that the method explains, and that method and strength
+    do."""
     datas = list(dict.fromkeys(frame["data"]))
     words = {"method": "method", "setting": "method and strength"}
     if not (frame.loc[frame["predictor"] == "method", "explained"] > 0).any():  # there is one method
@@ -253,13 +257,14 @@ def variance_explained_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> st
 
 
 def _percent(row: "pd.Series[float]") -> str:
-    """An adjusted share with its interval. One below 0, which chance gives, is 0."""
+    """Return an adjusted share with its interval. One below 0, which chance gives, is 0."""
     bounds = f" [{100 * row['low']:.0f}, {100 * row['high']:.0f}]" if np.isfinite(row["low"]) else ""
     return f"{100 * max(row['adjusted'], 0):.0f} %{bounds}"
 
 
 def total_correlation(frame: pd.DataFrame) -> pd.DataFrame:
-    """Median dependence between latents, of mean and of sampled codes, against strength; bounds as in `by_method`.
+    """Return the median dependence between latents, of mean and of sampled codes, against strength; bounds as in
+    `by_method`.
 
     Locatello et al. (2019), section 5.1, figures 1, 8-10 and 24-27. mean_above_sampled: share of runs whose mean codes
     depend on each other more than their sampled codes do (figure 10).
@@ -284,7 +289,7 @@ def total_correlation(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def total_correlation_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
-    """Dependence between latents against strength: mean codes solid, sampled codes dashed."""
+    """Return a chart of the dependence between latents against strength: mean codes solid, sampled codes dashed."""
     methods = list(dict.fromkeys(frame["method"]))
     several = frame["data"].nunique() > 1
     labelled = frame.assign(score=frame["score"] + ("\n" + frame["data"] if several else ""))
@@ -326,7 +331,7 @@ def total_correlation_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str
 
 
 def polarised(frame: pd.DataFrame) -> pd.DataFrame:
-    """How many latents are switched off, by method: the polarised regime. Duan et al. (2020), appendix A.10.
+    """Return how many latents are switched off, by method: the polarised regime. Duan et al. (2020), appendix A.10.
 
     A latent is off when it is not active, by the study's kl_threshold. runs_with_off: share of runs that have one. The
     interval is that of leaving out one seed at a time, for three seeds or more.
@@ -349,7 +354,7 @@ def polarised(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def polarised_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
-    """Latents switched off, by method, number of latents (where it differs) and data set."""
+    """Return a chart of the latents switched off, by method, number of latents (where it differs) and data set."""
     sizes = frame["latents"].nunique() > 1
     names = frame["method"] + (", " + frame["latents"].astype(int).astype(str) + " latents" if sizes else "")
     bars = list(dict.fromkeys(names))

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from karenina.numerics.arrays import Floats
 from karenina.numerics.resampling import INTERVAL, LEVELS, RESAMPLES, jackknife, share_bounds
 from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of, plain_number
-from karenina.studies.analyses.shared import preferred, short
-from karenina.studies.results.table import need, wide_table
+from karenina.studies.analyses.shared import need, preferred, short, wide_table
 
 # Scores that are better when small. All others that need no labels are better when large.
 _SMALL = ("reconstruction", "kl", "total_correlation", "wasserstein_correlation", "mutual_information")
@@ -19,7 +17,7 @@ RESAMPLED = "middle 95 % of resamples"
 
 
 def selectors(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) -> pd.DataFrame:
-    """How good a model each label-free score chooses, judged by each supervised score.
+    """Return how good a model each label-free score chooses, judged by each supervised score.
 
     Choosing among all models of a data set ("all"), and among the seeds of one setting ("seeds"; mean over settings),
     where the strength cannot help. A score that is the same for all candidates, as the dynamics score within a
@@ -57,13 +55,13 @@ def selectors(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) ->
 
 
 def direction(selector: str) -> int:
-    """1 for a label-free score that is better when large, -1 for one that is better when small."""
+    """Return 1 for a label-free score that is better when large, -1 for one that is better when small."""
     return -1 if selector.startswith(_SMALL) else 1
 
 
 def choose(selector: Floats, score: Floats) -> Floats:
-    """The score of the model that the selector puts first, along the last axis; the mean over models that share the
-    first place."""
+    """Return the score of the model that the selector puts first, along the last axis; the mean over models that share
+    the first place."""
     first = selector == selector.max(axis=-1, keepdims=True)
     chosen: Floats = np.where(first, score, 0.0).sum(axis=-1) / first.sum(axis=-1)
     return chosen
@@ -84,7 +82,7 @@ def _among_seeds(selector: Floats, score: Floats, groups: Sequence[NDArray[np.in
 
 
 def outcomes(selector: Floats, score: Floats) -> tuple[Floats, Floats, Floats]:
-    """What the selector, a random choice (on average) and an oracle get, along the last axis."""
+    """Return what the selector, a random choice (on average) and an oracle get, along the last axis."""
     return choose(selector, score), score.mean(axis=-1), score.max(axis=-1)
 
 
@@ -94,14 +92,14 @@ def _summary(parts: Floats, low: float, high: float, bounds: str) -> tuple[float
 
 
 def _gain(chosen: Floats, random: Floats, oracle: Floats) -> Floats:
-    """0 where all models are alike, so that every choice is as good."""
+    """Return the gain of a choice: 0 where all models are alike, so that every choice is as good."""
     room = np.asarray(oracle - random)
     gain: Floats = np.divide(chosen - random, room, out=np.zeros(room.shape), where=room > 1e-12)
     return gain
 
 
 def selectors_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
-    """Gain of each selector, a panel per data set: among all models, and among seeds."""
+    """Return a chart of the gain of each selector, a panel per data set: among all models, and among seeds."""
     score = preferred(frame, scores or ("mig",))
     part = frame[frame["score"] == score]
     selectors = list(dict.fromkeys(part["selector"]))
@@ -138,7 +136,7 @@ def selectors_caption(frame: pd.DataFrame, prefer: Sequence[str]) -> str:
 
 
 def beats_random(frame: pd.DataFrame) -> pd.DataFrame:
-    """How often choosing a setting by a metric on one seed beats a random model on another seed, or equals it.
+    """Return how often choosing a setting by a metric on one seed beats a random model on another seed, or equals it.
 
     On a seed, by a metric and on a data set, the best setting is taken. It is compared with a random setting: by the
     same or another metric, on the same or another data set, for another seed. Locatello et al. (2019), section 5.4,
@@ -172,15 +170,17 @@ def beats_random(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _shares(scores: Floats) -> Floats:
-    """Scores (..., settings) -> the share of settings than which each is better, or equal; NaN where it is unknown."""
+    """Return for scores (..., settings) the share of settings that are no better than each; NaN where it is unknown."""
+    from scipy.stats import rankdata
+
     known = ~np.isnan(scores)
     below = rankdata(np.where(known, scores, np.inf), "max", axis=-1)
     return np.where(known, below / np.maximum(known.sum(-1, keepdims=True), 1), np.nan)
 
 
 def _means(shares: Floats, chosen: NDArray[np.int64]) -> Floats:
-    """Mean share over pairs of seeds, one to choose by and another to compare on: (1 + seeds,), of all seeds and
-    without each. shares: (seeds, settings). chosen: (seeds,), -1 where there was no choice."""
+    """Return the mean share over pairs of seeds, one to choose by and another to compare on: (1 + seeds,), of all seeds
+    and without each. shares: (seeds, settings). chosen: (seeds,), -1 where there was no choice."""
     wins = np.where(chosen < 0, np.nan, shares[:, chosen])
     np.fill_diagonal(wins, np.nan)
     known = ~np.isnan(wins)
@@ -191,7 +191,7 @@ def _means(shares: Floats, chosen: NDArray[np.int64]) -> Floats:
 
 
 def beats_random_chart(frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Chart:
-    """How often a choice beats a random model."""
+    """Return a chart of how often a choice beats a random model."""
     names = tuple(f"{m} metric, {d} data" for m, d in zip(frame["metric"], frame["data"]))
     bars = Series("", range(len(frame)), frame["probability"].tolist(), frame["low"].tolist(), frame["high"].tolist())
     panel = Panel("", (bars,), "", "better than random, or equal", names, (0.0, 1.0), 0.5)

@@ -1,6 +1,7 @@
 """Scores of models that were trained for docs/results, one table per data set: something to compare a score with."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,8 @@ from karenina._files import atomic, checksum
 from karenina._words import hint
 from karenina.data.naming import split_name
 from karenina.metrics.registry import score_name
-from karenina.studies.plan.plan import Scoring
-from karenina.studies.results.table import SCHEMA, TASK, UNSUPERVISED, write_parquet
+from karenina.studies.plan import Scoring
+from karenina.studies.study import TASK, UNSUPERVISED, schema, write_parquet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,7 @@ _EVALUATION = b"evaluation"
 
 
 def baselines(data: str | None = None) -> "pd.DataFrame":
-    """The scores of the published models, as `karenina.results` gives those of a study.
+    """Return the scores of the published models, as `karenina.results` gives those of a study.
 
     Parameters
     ----------
@@ -52,14 +53,14 @@ def baselines(data: str | None = None) -> "pd.DataFrame":
 
 
 def scoring(data: str) -> Scoring:
-    """How the published models of a data set were scored."""
+    """Return how the published models of a data set were scored."""
     stored = json.loads(pq.read_schema(_intact(_file(data))).metadata[_EVALUATION])
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
     return Scoring(**given)
 
 
 def standing(table: "Table", data: str) -> "pd.DataFrame":
-    """Where the scores of a representation lie among those of the published models of a data set.
+    """Return where the scores of a representation lie among those of the published models of a data set.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ def standing(table: "Table", data: str) -> "pd.DataFrame":
 
 
 def check_protocol(protocol: str | None, data: str) -> None:
-    """A ValueError if the published models of a data set have scores of another protocol."""
+    """Raise a ValueError if the published models of a data set have scores of another protocol."""
     published = scoring(data).protocol
     if protocol != published:
         given, there = (name or "our own" for name in (protocol, published))
@@ -111,9 +112,7 @@ def check_protocol(protocol: str | None, data: str) -> None:
 
 def publish(frame: "pd.DataFrame", how: Scoring, path: Path) -> None:
     """Write the table of one data set, and its checksum; the inverse of `baselines` and `scoring`."""
-    from dataclasses import asdict
-
-    table = pa.Table.from_pandas(frame, schema=SCHEMA, preserve_index=False)
+    table = pa.Table.from_pandas(frame, schema=schema("results"), preserve_index=False)
     write_parquet(path, table.replace_schema_metadata({_EVALUATION: json.dumps(asdict(how)).encode()}))
     known = _checksums(path.parent) | {path.name: checksum(path)}
     with atomic(path.parent / CHECKSUMS) as part:
@@ -126,7 +125,7 @@ def _checksums(folder: Path) -> dict[str, str]:
 
 
 def _intact(file: Path) -> Path:
-    """The table, if it is the one that was published; else a ValueError."""
+    """Return the table, if it is the one that was published; else a ValueError."""
     try:
         known = _checksums(file.parent).get(file.name)
     except (ValueError, AttributeError):

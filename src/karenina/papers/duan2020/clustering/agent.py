@@ -114,20 +114,20 @@ class Slots(NamedTuple):
 
 class Vision(Protocol):
     def see(self, scenes: Floats) -> Slots:
-        """Scenes (n, sprites, 7), which all but an oracle render first."""
+        """Return what agents see in scenes (n, sprites, 7), which all but an oracle render first."""
 
 
 class Transition(Protocol):
     def predict(self, codes: Floats, actions: Floats) -> Floats:
-        """Codes (n, slots, latents) after each of the actions (n, a, 4): (n, a, slots, latents)."""
+        """Return codes (n, slots, latents) after each of the actions (n, a, 4): (n, a, slots, latents)."""
 
 
 class Reward(Protocol):
     def predict(self, codes: Floats) -> Floats:
-        """Rewards (n, a) of codes (n, a, slots, latents)."""
+        """Return rewards (n, a) of codes (n, a, slots, latents)."""
 
     def learn(self, codes: Floats, rewards: Floats) -> None:
-        """One update of each of n predictors on codes (n, b, slots, latents) and rewards (n, b)."""
+        """Make one update of each of n predictors on codes (n, b, slots, latents) and rewards (n, b)."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class Learning:
 
 
 def clicks(masks: Floats, count: int, rng: np.random.Generator) -> Floats:
-    """Points (count, 2) inside masks (slots, side, side): a slot at random, then one of the pixels that are mostly its
-    own. A slot without pixels is never chosen."""
+    """Return points (count, 2) inside masks (slots, side, side): a slot at random, then one of the pixels that are
+    mostly its own. A slot without pixels is never chosen."""
     slots, side = masks.shape[0], masks.shape[-1]
     weights = masks.reshape(slots, -1) > 0.5
     owners = np.flatnonzero(weights.any(axis=1))
@@ -157,12 +157,12 @@ def clicks(masks: Floats, count: int, rng: np.random.Generator) -> Floats:
 
 
 def random_actions(masks: Floats, count: int, rng: np.random.Generator) -> Floats:
-    """Actions (count, 4): a click inside a mask and any direction."""
+    """Return actions (count, 4): a click inside a mask and any direction."""
     return np.concatenate([clicks(masks, count, rng), rng.random((count, 2))], axis=1)
 
 
 def search(codes: Floats, actions: Floats, transition: Transition, reward: Reward) -> NDArray[np.int64]:
-    """Index (n,) of the best of each agent's actions (n, a, 4), one step ahead. Ties: the first."""
+    """Return the index (n,) of the best of each agent's actions (n, a, 4), one step ahead. Ties: the first."""
     return np.argmax(reward.predict(transition.predict(codes, actions)), axis=1)
 
 
@@ -243,7 +243,7 @@ def learn(
 
 
 def _kept(agents: list[int], learning: set[int], group: int, vision: Any, transition: Any, reward: Any) -> list[int]:
-    """The agents without those of groups that have learned."""
+    """Return the agents without those of groups that have learned."""
     groups = [agents[start : start + group] for start in range(0, len(agents), group)]
     staying = [j for j, members in enumerate(groups) if learning & set(members)]
     if len(staying) == len(groups):
@@ -262,7 +262,8 @@ def _see(vision: Vision, environments: Sequence[Environment], agents: Sequence[i
 
 
 def steps_to_success(episodes: NDArray[np.int64], window: int, level: float) -> int | None:
-    """First step by which a share `level` of the last `window` episodes succeeded; episodes: rows (last step, success).
+    """Return the first step by which a share `level` of the last `window` episodes succeeded; episodes: rows (last
+    step, success).
 
     >>> steps_to_success(np.array([[50, 0], [60, 1], [70, 1]]), window=2, level=0.9)
     70
@@ -277,7 +278,8 @@ def steps_to_success(episodes: NDArray[np.int64], window: int, level: float) -> 
 def success_rate(
     environments: Sequence[Environment], choose: Callable[[Floats], Floats], episodes: int
 ) -> tuple[float, float]:
-    """Share of successes and mean length of at least `episodes` episodes in all; choose: scenes -> actions (n, 4)."""
+    """Return the share of successes and mean length of at least `episodes` episodes in all; choose: scenes -> actions
+    (n, 4)."""
     for environment in environments:
         environment.reset()
     started = np.zeros(len(environments), int)

@@ -1,4 +1,4 @@
-"""The clustering study for the command line: a kind of study (karenina.studies.plan.presets.Kind) of agents."""
+"""The clustering study for the command line: a kind of study (karenina.studies.plan.Kind) of agents."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from karenina._console import next_steps, print_json, say
 
 if TYPE_CHECKING:
-    from karenina.papers.duan2020.clustering.plan import Plan
+    from karenina.papers.duan2020.clustering.plan import ClusteringPlan
 
 NAME = "clustering"
 
@@ -19,9 +19,9 @@ def owns(folder: Path) -> bool:
     return (folder / "plan.json").is_file()
 
 
-def find(what: str, scale: str | None, seeds: int | None) -> "Plan | None":
-    """The plan of the preset, of a study file that begins with study = "clustering", or of a folder; None if it is
-    another study's."""
+def find(what: str, scale: str | None, seeds: int | None) -> "ClusteringPlan | None":
+    """Return the plan of the preset, of a study file that begins with study = "clustering", or of a folder; None if it
+    is another study's."""
     from karenina.papers.duan2020.clustering.plan import plan_for, plan_of, read_plan
 
     path = Path(what)
@@ -41,7 +41,7 @@ def find(what: str, scale: str | None, seeds: int | None) -> "Plan | None":
 
 def _read(path: Path) -> dict[str, object]:
     """Return what a study file says; nothing where it is damaged, which the reader of other studies says."""
-    from karenina.studies.plan.parsing import Source
+    from karenina.studies.plan import Source
 
     try:
         return Source.read(path).parse()
@@ -49,7 +49,7 @@ def _read(path: Path) -> dict[str, object]:
         return {}
 
 
-def to_toml(plan: "Plan") -> str:
+def to_toml(plan: "ClusteringPlan") -> str:
     def written(value: object) -> str:
         if isinstance(value, bool):
             return str(value).lower()
@@ -59,19 +59,19 @@ def to_toml(plan: "Plan") -> str:
     return "\n".join([f'study = "{NAME}"', *lines]) + "\n"
 
 
-def models(plan: "Plan") -> int:
+def models(plan: "ClusteringPlan") -> int:
     """Return how many vision models there are."""
     return len(plan.strengths)
 
 
-def grid(plan: "Plan") -> str:
+def grid(plan: "ClusteringPlan") -> str:
     betas = ", ".join(f"{beta:g}" for beta in plan.betas)
     seen = "a MONet each" if plan.own else "component VAEs of one MONet's slots"
     seen = "component VAEs of true masks (oracle masks)" if plan.masks == "oracle" else seen
     return f"sprites x {seen}, beta {betas} x {plan.seeds} seeds"
 
 
-def show_plan(plan: "Plan", workers: int, *, toml: bool, measure: bool, as_json: bool) -> None:
+def show_plan(plan: "ClusteringPlan", workers: int, *, toml: bool, measure: bool, as_json: bool) -> None:
     if toml:
         say(*to_toml(plan).splitlines())
         return
@@ -86,7 +86,7 @@ def show_plan(plan: "Plan", workers: int, *, toml: bool, measure: bool, as_json:
     say(f"  at most {plan.cap:,} environment steps to 90 % success of {plan.window} episodes")
     if measure:
         from karenina.papers.duan2020.clustering.runner import estimate
-        from karenina.studies.execution.display import duration
+        from karenina.studies.runner import duration
 
         costs = estimate(plan)
         parts = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in costs.items())
@@ -94,7 +94,13 @@ def show_plan(plan: "Plan", workers: int, *, toml: bool, measure: bool, as_json:
 
 
 def run(
-    plan: "Plan", out: Path, workers: int | None, *, as_json: bool, machines: bool = False, precision: str | None = None
+    plan: "ClusteringPlan",
+    out: Path,
+    workers: int | None,
+    *,
+    as_json: bool,
+    machines: bool = False,
+    precision: str | None = None,
 ) -> None:
     """Run the study; machines: whether it is to run on several."""
     if machines:
@@ -142,12 +148,12 @@ def analyse(folder: Path, paper: str | None, *, figures: bool, as_json: bool) ->
     from karenina.papers import of_paper
     from karenina.papers.duan2020.clustering.plan import read_plan
     from karenina.papers.duan2020.clustering.results import correlations, sentence, write_analysis, write_papers
-    from karenina.papers.duan2020.clustering.study import Study
+    from karenina.papers.duan2020.clustering.study import ClusteringStudy
 
     if paper is not None:
         of_paper(paper)
     plan = read_plan(folder)
-    rows = Study(plan, folder).measures()
+    rows = ClusteringStudy(plan, folder).measures()
     if not rows:
         raise ValueError(f"{folder} has no finished agents: `karenina study run {folder}` resumes it")
     if as_json:

@@ -18,7 +18,8 @@ PATCH = 4
 
 
 def to_patches(x: Tensor) -> Tensor:
-    """(..., c, side, side) -> (..., cells, c * 16): tiles of 4x4 pixels, four neighbours in a row, then the next four.
+    """Return (..., cells, c * 16) of (..., c, side, side): tiles of 4x4 pixels, four neighbours in a row, then the next
+    four.
 
     In this order both convolutions of the encoder are reshapes, and a sum over pixels needs no other.
     """
@@ -29,7 +30,7 @@ def to_patches(x: Tensor) -> Tensor:
 
 
 def from_patches(x: Tensor) -> Tensor:
-    """The reverse of `to_patches`."""
+    """Return what `to_patches` was given."""
     *lead, cells, size = x.shape
     g, c = math.isqrt(cells // 4), size // PATCH**2
     x = x.reshape(-1, g, g, 2, 2, c, PATCH, PATCH).permute(0, 5, 1, 3, 6, 2, 4, 7)
@@ -70,7 +71,7 @@ class ComponentVAE(nn.Module):
         self.register_buffer("coordinates", torch.stack([x, y, *waves], dim=1), persistent=False)
 
     def encode(self, objects: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance (k, n, latents) of q(z|x)."""
+        """Return mean and log-variance (k, n, latents) of q(z|x)."""
         k, n, cells, size = objects.shape
         x = self.pixels(objects.reshape(k, n * cells, size)).relu_()
         x = self.cells(x.reshape(k, n * cells // 4, -1)).relu_()
@@ -78,11 +79,11 @@ class ComponentVAE(nn.Module):
         return mean, logvar
 
     def first_activations(self, z: Tensor) -> Tensor:
-        """Activations (k, n, units) of the decoder's first layer, which the training trace records."""
+        """Return activations (k, n, units) of the decoder's first layer, which the training trace records."""
         return self.first(z).relu_()
 
     def decode(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Patches of the pixels' means (k, n, cells, 48) and of the mask's logits (k, n, cells, 16)."""
+        """Return patches of the pixels' means (k, n, cells, 48) and of the mask's logits (k, n, cells, 16)."""
         k, n = z.shape[:2]
         content = self.broadcast(self.first_activations(z))[:, :, None]
         place = self.position(self.coordinates.expand(k, -1, -1))[:, None]
@@ -96,14 +97,14 @@ def reparameterise(mean: Tensor, logvar: Tensor, noise: Tensor) -> Tensor:
 
 
 def gaussian_kl(mean: Tensor, logvar: Tensor) -> Tensor:
-    """KL of q(z|x) from the prior N(0, 1), per latent."""
+    """Return the KL of q(z|x) from the prior N(0, 1), per latent."""
     return 0.5 * (mean**2 + torch.exp(logvar) - logvar - 1)
 
 
 def object_losses(
     vae: ComponentVAE, objects: Tensor, noise: Tensor, beta: Tensor, gamma: float = 0.5, sigma: float = 0.11
 ) -> Tensor:
-    """Loss (k,) of component VAEs on objects that a frozen attention cut out, each with its own beta (k,).
+    """Return the loss (k,) of component VAEs on objects that a frozen attention cut out, each with its own beta (k,).
 
     The terms of MONet that a slot can change on its own: -sum m log N(x | mean, sigma), with the mask m in place of the
     slot's share of the mixture, beta KL(q(z|x) || p(z)), and gamma times the cross entropy of mask and decoded mask.
@@ -156,7 +157,7 @@ class Attention(nn.Module):
         self.register_buffer("place", torch.stack(torch.meshgrid(at, at, indexing="ij")), persistent=False)
 
     def logits(self, x: Tensor) -> Tensor:
-        """(n, 6, side, side) -> (n, side, side): where the next slot takes from the scope."""
+        """Return for (n, 6, side, side) logits (n, side, side): where the next slot takes from the scope."""
         skips = []
         for i, block in enumerate(self.down):
             x = block(functional.max_pool2d(x, 2) if i else x)
@@ -201,7 +202,7 @@ class MONet(nn.Module):
         self.sigmas = (0.09, 0.11)
 
     def forward(self, images: Tensor, noise: Tensor) -> dict[str, Tensor]:
-        """Everything the loss needs, slots on axis 1 and pixels as patches: image (n, 1, cells, 48), log_masks
+        """Return everything the loss needs, slots on axis 1 and pixels as patches: image (n, 1, cells, 48), log_masks
         (n, slots, cells, 16), pixels, logits, mean, logvar (n, slots, latents)."""
         image, log_masks = to_patches(images)[:, None], to_patches(self.attention(images)[:, :, None])
         objects = cut_out(image, log_masks.exp())
@@ -213,7 +214,7 @@ class MONet(nn.Module):
         return {"image": image, "log_masks": log_masks} | by_image
 
     def losses(self, images: Tensor, noise: Tensor, beta: float, gamma: float) -> dict[str, Tensor]:
-        """Means over images of the terms of equation 3: loss = mixture + beta kl + gamma mask_kl."""
+        """Return means over images of the terms of equation 3: loss = mixture + beta kl + gamma mask_kl."""
         out = self(images, noise)
         log_masks = out["log_masks"]
         mixture = mixture_nll(out["image"], out["pixels"], log_masks, self.sigmas).mean()
@@ -225,13 +226,13 @@ class MONet(nn.Module):
 
 
 def cut_out(image: Tensor, masks: Tensor) -> Tensor:
-    """Objects (..., cells, 64) of patches of images (..., cells, 48) and masks (..., cells, 16)."""
+    """Return objects (..., cells, 64) of patches of images (..., cells, 48) and masks (..., cells, 16)."""
     seen = image.unflatten(-1, (3, -1)) * masks[..., None, :]
     return torch.cat([seen.flatten(-2), masks], dim=-1)
 
 
 def mixture_nll(image: Tensor, pixels: Tensor, log_masks: Tensor, sigmas: tuple[float, float]) -> Tensor:
-    """-sum over pixels of log sum_k m_k N(x | pixels_k, sigma_k), per image: (n,).
+    """Return -sum over pixels of log sum_k m_k N(x | pixels_k, sigma_k), per image: (n,).
 
     Patches: image (n, 1, cells, 48), pixels (n, slots, cells, 48), log_masks (n, slots, cells, 16).
     sigmas: of the first slot and of the rest.

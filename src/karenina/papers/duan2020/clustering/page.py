@@ -22,7 +22,7 @@ from karenina.papers.duan2020.clustering.results import (
     sentence,
 )
 from karenina.papers.duan2020.clustering.runner import seconds, status
-from karenina.papers.duan2020.clustering.study import Study
+from karenina.papers.duan2020.clustering.study import ClusteringStudy
 
 
 def report(folder: Path, out: Path) -> Path:
@@ -31,7 +31,7 @@ def report(folder: Path, out: Path) -> Path:
         sweep(part)
     plan, state = read_plan(folder), status(folder)
     agents_done = any(task.split()[0] in ("agents", "model") for task in state.done)
-    rows = Study(plan, folder).measures() if agents_done else []
+    rows = ClusteringStudy(plan, folder).measures() if agents_done else []
     notes = []
     if len(rows) < len(plan.strengths):
         notes.append(f"This study is not complete: the agents of {len(rows)} of {len(plan.strengths)} models are done.")
@@ -125,7 +125,7 @@ TITLES = {
 
 
 def caption_of(one: dict[str, Any]) -> str:
-    """How an episode went."""
+    """Return how an episode went."""
     went = f"{'Solved' if one['success'] else 'Not solved'} after {one['length']} steps."
     if "model" not in one:
         return went
@@ -134,7 +134,7 @@ def caption_of(one: dict[str, Any]) -> str:
 
 
 def _bounds(folder: Path) -> Section | None:
-    """What bounds the agents, the gate, and what it took."""
+    """Return what bounds the agents, the gate, and what it took."""
     lines = [("what", "value")]
     if (folder / "references.json").exists():
         known = read_json(folder / "references.json")
@@ -152,7 +152,7 @@ def _bounds(folder: Path) -> Section | None:
 
 
 def how(plan: dict[str, Any]) -> str:
-    """What was done, and what of it is our choice."""
+    """Return what was done, and what of it is our choice."""
     if plan["own"]:
         vision = f"MONets of {plan['monet_steps']:,} steps of {plan['monet_batch']} scenes, one for each model,"
     else:

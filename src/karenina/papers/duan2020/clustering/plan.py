@@ -10,7 +10,7 @@ from karenina._files import atomic, read_json
 
 
 @dataclass(frozen=True)
-class Plan:
+class ClusteringPlan:
     """Sizes of a clustering study.
 
     masks: "monet", or "oracle" for the true ones, when a MONet is not to be had. own: each vision model is a MONet of
@@ -61,12 +61,12 @@ class Plan:
 
     @property
     def objects(self) -> int:
-        """Slots less the background's."""
+        """Return the slots less the background's."""
         return self.sprites
 
     @property
     def strengths(self) -> list[float]:
-        """The beta of each vision model."""
+        """Return the beta of each vision model."""
         return [beta for beta in self.betas for _ in range(self.seeds)]
 
     @property
@@ -76,43 +76,43 @@ class Plan:
     def models_of(self, beta: float) -> list[int]:
         return [i for i, strength in enumerate(self.strengths) if strength == beta]
 
-    def only(self, model: int) -> "Plan":
-        """The plan of one vision model of this one."""
+    def only(self, model: int) -> "ClusteringPlan":
+        """Return the plan of one vision model of this one."""
         return replace(self, betas=(self.strengths[model],), seeds=1, first=self.first + model)
 
 
 # Where the papers are silent (steps, widths, cap) these are MONet's (Burgess et al. 2019) or ours. At laptop scale the
 # masks are true ones: a small MONet's stay below the gate, an adjusted Rand index of 0.9 (docs/results/clustering.md).
 SCALES = {
-    "smoke": Plan(
+    "smoke": ClusteringPlan(
         monet_steps=20, betas=(0.01, 1.0), seeds=3, episodes=40, episode=4, component_steps=40, transition_steps=40,
         initialisations=2, cap=60, window=2, singles=300,
     ),
-    "laptop": Plan(masks="oracle"),
-    "paper": Plan(
+    "laptop": ClusteringPlan(masks="oracle"),
+    "paper": ClusteringPlan(
         own=True, side=64, scale=0.13, latents=16, betas=(0.0, 0.01, 0.1, 1.0), monet_steps=1_000_000, monet_batch=64,
         widths=(32, 32, 64, 64), transition_steps=100_000, episodes=10_000, cap=20_000, window=50, singles=10_000,
     ),
 }  # fmt: skip
 
 
-def plan_for(scale: str, **changes: Any) -> Plan:
+def plan_for(scale: str, **changes: Any) -> ClusteringPlan:
     if scale not in SCALES:
         raise ValueError(f"no scale {scale!r}; known: {', '.join(SCALES)}")
     return replace(SCALES[scale], **changes)
 
 
-def plan_of(values: Mapping[str, Any]) -> Plan:
-    """The plan that `asdict` or a file plan.json says; what an older file does not say has its default."""
-    known = {field.name for field in fields(Plan)}
+def plan_of(values: Mapping[str, Any]) -> ClusteringPlan:
+    """Return the plan that `asdict` or a file plan.json says; what an older file does not say has its default."""
+    known = {field.name for field in fields(ClusteringPlan)}
     odd = sorted(set(values) - known)
     if odd:
         raise ValueError(f"a clustering plan has no {', '.join(odd)}")
     tuples = {name: tuple(values[name]) for name in ("betas", "widths") if name in values}
-    return Plan(**{**values, **tuples})
+    return ClusteringPlan(**{**values, **tuples})
 
 
-def read_plan(folder: Path) -> Plan:
+def read_plan(folder: Path) -> ClusteringPlan:
     if not (folder / "plan.json").is_file():
         raise ValueError(f"{folder} is not a clustering study: it has no plan.json")
     path = folder / "plan.json"
@@ -125,7 +125,7 @@ def read_plan(folder: Path) -> Plan:
         raise ValueError(f"{path} is no plan of a clustering study: {error}") from None
 
 
-def adopt(folder: Path, plan: Plan) -> None:
+def adopt(folder: Path, plan: ClusteringPlan) -> None:
     """Make this the folder of `plan`; ValueError if it is another's."""
     if (folder / "plan.json").is_file():
         found, wanted = asdict(read_plan(folder)), asdict(plan)

@@ -14,10 +14,9 @@ from karenina._files import atomic
 from karenina.numerics.gaussian import kl_per_latent
 from karenina.numerics.resampling import spearman, without_each
 from karenina.papers import Made, items, make
-from karenina.papers.duan2020.clustering.plan import Plan
-from karenina.papers.study import Study
+from karenina.papers.duan2020.clustering.plan import ClusteringPlan
 from karenina.studies.analyses.charts import Chart, Panel, Series, draw
-from karenina.studies.results.table import SCHEMA
+from karenina.studies.study import COLUMNS, Study
 
 Floats = NDArray[np.float64]
 SCORES = {
@@ -51,7 +50,7 @@ class Correlation:
 
 
 def verdict(interval: tuple[float, float]) -> str:
-    """What an interval of rho with steps says of "better representations learn faster"."""
+    """Return what an interval of rho with steps says of "better representations learn faster"."""
     low, high = interval
     if high < 0:
         return "agrees"
@@ -59,7 +58,8 @@ def verdict(interval: tuple[float, float]) -> str:
 
 
 def correlations(rows: Sequence[dict[str, Any]], scores: Sequence[str] = tuple(SCORES)) -> list[Correlation]:
-    """One per score. rows: those of `Study.measures`; a row without a value of the score does not count for it."""
+    """Return a correlation for each score. rows: those of `ClusteringStudy.measures`; a row without a value of the score does not
+    count for it."""
     return [_correlation(rows, score) for score in scores]
 
 
@@ -89,7 +89,8 @@ def _correlation(rows: Sequence[dict[str, Any]], score: str) -> Correlation:
 
 
 def printed() -> dict[str, float]:
-    """The papers' correlations with steps. Duan et al. (2020) print .56 without a sign, as fewer steps are better."""
+    """Return the papers' correlations with steps. Duan et al. (2020) print .56 without a sign, as fewer steps are
+    better."""
     from karenina.papers import printed as values
 
     names = {"dynamics": "dynamics", "MIG": "mig", "BetaVAE score": "z_diff", "FactorVAE score": "z_min_variance"}
@@ -103,7 +104,8 @@ def printed() -> dict[str, float]:
 
 
 def table(rows: Sequence[dict[str, Any]], found: Sequence[Correlation]) -> pd.DataFrame:
-    """One row per score: rho with its interval, overall and within a beta, the rho of each beta, and the paper's."""
+    """Return one row per score: rho with its interval, overall and within a beta, the rho of each beta, and the
+    paper's."""
     papers = printed()
     lines = []
     for one in found:
@@ -119,7 +121,7 @@ def table(rows: Sequence[dict[str, Any]], found: Sequence[Correlation]) -> pd.Da
 
 
 def sentence(found: Sequence[Correlation]) -> str:
-    """Whether the study agrees with the papers' .56 (UDR_S) and -.59 (dynamics score)."""
+    """Return whether the study agrees with the papers' .56 (UDR_S) and -.59 (dynamics score)."""
     papers, by = printed(), {one.score: one for one in found}
     says = {"agrees": "better codes take fewer steps", "disagrees": "better codes take more steps"}
     parts = []
@@ -148,7 +150,7 @@ def bounds(interval: tuple[float, float]) -> str:
 
 
 def scatter(rows: Sequence[dict[str, Any]], found: Sequence[Correlation], cap: int) -> Chart:
-    """Steps against each score, a point per vision model."""
+    """Return a chart of steps against each score, a point per vision model."""
     panels = []
     for one in found:
         series = []
@@ -162,7 +164,7 @@ def scatter(rows: Sequence[dict[str, Any]], found: Sequence[Correlation], cap: i
 
 
 def write_analysis(folder: Path, rows: Sequence[dict[str, Any]], cap: int, *, figures: bool = True) -> pd.DataFrame:
-    """analysis/clustering.csv and .png of a study's rows; the table."""
+    """Write analysis/clustering.csv and .png of a study's rows; return the table."""
     found = correlations(rows)
     frame = table(rows, found)
     with atomic(folder / "analysis" / "clustering.csv") as part:
@@ -174,19 +176,19 @@ def write_analysis(folder: Path, rows: Sequence[dict[str, Any]], cap: int, *, fi
 
 
 def complete(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether rows have all scores: those of an earlier release may lack some."""
+    """Return whether rows have all scores: those of an earlier release may lack some."""
     return all({*SCORES, "agents"} <= set(row) for row in rows)
 
 
 def score_models(
-    plan: Plan,
+    plan: ClusteringPlan,
     mean: NDArray[np.floating[Any]],
     logvar: NDArray[np.floating[Any]],
     factors: NDArray[np.int64],
     traces: NDArray[np.floating[Any]],
     agents: Mapping[int, tuple[Sequence[int], Sequence[bool]]],
 ) -> list[dict[str, Any]]:
-    """A row for each vision model with agents; arguments as `Study.seen` and `Study.done_agents` give them.
+    """Return a row for each vision model with agents; arguments as `seen` and `done_agents` of its study give them.
 
     UDR_S is among models of one beta (Duan et al. 2020, A.8). The dynamics score (Holtz et al. 2022) is of a setting; a
     model's part in it is its mean distance to the other seeds.
@@ -225,7 +227,7 @@ def score_models(
 
 
 def _known(value: float) -> float | None:
-    """None for NaN, which JSON does not have."""
+    """Return None for NaN, which JSON does not have."""
     return None if np.isnan(value) else float(value)
 
 
@@ -234,7 +236,7 @@ SHOWN = {"duan2020": "figure_11", "holtz2022": "table_4"}
 
 def write_papers(folder: Path, paper: str | None = None, *, figures: bool = True) -> Iterator[Made]:
     """Make both, or that of one paper, in analysis/PAPER; what other studies show of them is left out."""
-    study = Study(pd.DataFrame({name: [] for name in SCHEMA.names}), folder)
+    study = Study(folder, pd.DataFrame({name: [] for name in COLUMNS["results"]}))
     for name, item in SHOWN.items():
         if paper in (None, name) and (figures or not item.startswith("figure")):
             made = make(items()[name][item], study, folder / "analysis" / name)

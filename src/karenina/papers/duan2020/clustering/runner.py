@@ -21,11 +21,11 @@ from karenina._files import read_json, sweep
 from karenina._process import cores, end_workers, exit_code, obey_input, stops_heard
 from karenina.models.fast import Adam
 from karenina.papers.duan2020.clustering.monet import ComponentVAE, MONet, object_losses
-from karenina.papers.duan2020.clustering.plan import Plan, adopt, read_plan, write_json
-from karenina.papers.duan2020.clustering.study import Study
+from karenina.papers.duan2020.clustering.plan import ClusteringPlan, adopt, read_plan, write_json
+from karenina.papers.duan2020.clustering.study import ClusteringStudy
 from karenina.papers.duan2020.clustering.world import random_sprites, render
-from karenina.studies.execution.folder import claim, read_claim
-from karenina.studies.execution.worker import THREADS
+from karenina.studies.study import claim, read_claim
+from karenina.studies.worker import THREADS
 
 Say = Callable[[str], None]
 BUSY = 3  # exit code: another process has the task
@@ -34,10 +34,10 @@ _CHANCES = 2  # of a task whose process dies
 _TICK = 0.5
 
 
-def stages(plan: Plan) -> list[list[str]]:
-    """The tasks: those of a stage need all before it, and not one another.
+def stages(plan: ClusteringPlan) -> list[list[str]]:
+    """Return the tasks: those of a stage need all before it, and not one another.
 
-    >>> stages(Plan(betas=(0.0, 1.0), seeds=2))[1:4]
+    >>> stages(ClusteringPlan(betas=(0.0, 1.0), seeds=2))[1:4]
     [['exploration'], ['beta 0.0', 'beta 1.0'], ['agents 0', 'agents 1']]
     """
     if plan.own:
@@ -53,7 +53,7 @@ def stages(plan: Plan) -> list[list[str]]:
 
 
 def is_done(folder: Path, task: str) -> bool:
-    """Whether the last file that a task writes is there."""
+    """Return whether the last file that a task writes is there."""
     kind, _, which = task.partition(" ")
     last = {
         "references": "references.json",
@@ -69,11 +69,11 @@ def is_done(folder: Path, task: str) -> bool:
 
 
 def do(folder: Path, task: str, say: Say) -> None:
-    """One task, in this process."""
-    from karenina.papers.duan2020.clustering.study import Study
+    """Do one task, in this process."""
+    from karenina.papers.duan2020.clustering.study import ClusteringStudy
 
     kind, _, which = task.partition(" ")
-    study = Study(read_plan(folder), folder, say)
+    study = ClusteringStudy(read_plan(folder), folder, say)
     if kind == "references":
         from karenina.papers.duan2020.clustering.study import references
 
@@ -97,17 +97,17 @@ def do(folder: Path, task: str, say: Say) -> None:
 
 
 @dataclass(frozen=True)
-class Status:
+class ClusteringStatus:
     """How far a study is: tasks that are done, that run, with who has them, and that wait."""
 
-    plan: Plan
+    plan: ClusteringPlan
     done: tuple[str, ...]
     running: tuple[tuple[str, str], ...]
     waiting: tuple[str, ...]
 
 
-def status(folder: str | os.PathLike[str]) -> Status:
-    """How far the study in a folder is."""
+def status(folder: str | os.PathLike[str]) -> ClusteringStatus:
+    """Return how far the study in a folder is."""
     path = Path(folder)
     plan = read_plan(path)
     tasks = [task for stage in stages(plan) for task in stage]
@@ -115,19 +115,21 @@ def status(folder: str | os.PathLike[str]) -> Status:
     claims = {task: read_claim(path, name_of(task)) for task in tasks if task not in done}
     running = tuple((task, found.who) for task, found in claims.items() if found is not None)
     taken = {*done, *(task for task, _ in running)}
-    return Status(plan, done, running, tuple(task for task in tasks if task not in taken))
+    return ClusteringStatus(plan, done, running, tuple(task for task in tasks if task not in taken))
 
 
 def name_of(task: str) -> str:
     return task.replace(" ", "_")
 
 
-def run(plan: Plan, out: str | os.PathLike[str], *, workers: int | None = None, say: Say = lambda line: None) -> Status:
+def run(
+    plan: ClusteringPlan, out: str | os.PathLike[str], *, workers: int | None = None, say: Say = lambda line: None
+) -> ClusteringStatus:
     """Do every task of `plan` that `out` does not hold yet.
 
     Parameters
     ----------
-    plan : Plan
+    plan : ClusteringPlan
         From `plan_for`.
     out : path
         The study's folder.
@@ -138,7 +140,7 @@ def run(plan: Plan, out: str | os.PathLike[str], *, workers: int | None = None, 
 
     Returns
     -------
-    Status
+    ClusteringStatus
 
     >>> from karenina.papers.duan2020.clustering.plan import plan_for
     >>> len(plan_for("smoke").strengths)                     # models; run(plan_for("smoke"), "lab") trains them
@@ -244,7 +246,7 @@ def _clock(folder: Path, task: str) -> Iterator[Callable[[], None]]:
 
 
 def seconds(folder: Path) -> dict[str, float]:
-    """Core seconds of each kind of task."""
+    """Return the core seconds of each kind of task."""
     found: dict[str, float] = {}
     for stage in stages(read_plan(folder)):
         for task in stage:
@@ -289,9 +291,9 @@ if __name__ == "__main__":
         sys.exit(exit_code(stop))
 
 
-def estimate(plan: Plan) -> dict[str, float]:
-    """Core seconds of the phases that take nearly all of the time; that of the agents at most, for those that learn
-    stop early."""
+def estimate(plan: ClusteringPlan) -> dict[str, float]:
+    """Return the core seconds of the phases that take nearly all of the time; that of the agents at most, for those
+    that learn stop early."""
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     monets = len(plan.strengths) if plan.own else int(plan.masks == "monet")
@@ -333,19 +335,19 @@ def _seconds(step: Callable[[], None], times: int = 3) -> float:
     return (time.process_time() - started) / times
 
 
-def _agents(plan: Plan) -> float:
-    """Seconds of an environment step of the agents that are stepped together."""
+def _agents(plan: ClusteringPlan) -> float:
+    """Return the seconds of an environment step of the agents that are stepped together."""
     small = replace(
         plan, seeds=1, betas=plan.betas[:1] if plan.own else plan.betas, episodes=2, episode=1, monet_steps=1,
         component_steps=1, transition_steps=1, cap=2,
     )  # fmt: skip
     with TemporaryDirectory() as folder:
-        study = Study(small, Path(folder) / "study")
+        study = ClusteringStudy(small, Path(folder) / "study")
         _ = study.components, study.transitions, study.scaling
         found = []
         for cap in (2, 12):
             started = time.process_time()
-            longer = Study(replace(small, cap=cap), Path(folder) / f"{cap}")
+            longer = ClusteringStudy(replace(small, cap=cap), Path(folder) / f"{cap}")
             longer.__dict__.update({name: study.__dict__[name] for name in ("components", "transitions", "scaling")})
             longer.__dict__.update({"_monet": study.__dict__["_monet"]} if plan.masks == "monet" else {})
             longer.agents(0)

@@ -33,10 +33,10 @@ from karenina.papers.duan2020.clustering.agent import (
     success_rate,
 )
 from karenina.papers.duan2020.clustering.monet import Attention, ComponentVAE, MONet, cut_out, to_patches
-from karenina.papers.duan2020.clustering.plan import Plan, adopt, write_json
+from karenina.papers.duan2020.clustering.plan import ClusteringPlan, adopt, write_json
 from karenina.papers.duan2020.clustering.training import train_components, train_monet, train_transitions
 from karenina.papers.duan2020.clustering.world import Environment, animation, random_sprites, render, render_with_masks
-from karenina.training.checkpoint import FORMAT, read_tensors, write_tensors
+from karenina.training.run import FORMAT, read_tensors, write_tensors
 
 Images = NDArray[np.uint8]
 Stack = TypeVar("Stack", bound=nn.Module)
@@ -92,7 +92,7 @@ class SlotTransition:
 
 
 def part_of(stack: Stack, models: list[int]) -> Stack:
-    """A stack of some of the networks."""
+    """Return a stack of some of the networks."""
     part = copy.deepcopy(stack)
     for parameter in part.parameters():
         parameter.data = parameter.data[models]
@@ -100,7 +100,7 @@ def part_of(stack: Stack, models: list[int]) -> Stack:
 
 
 def joined(stacks: Sequence[Stack]) -> Stack:
-    """One stack of the networks of all, in order."""
+    """Return one stack of the networks of all, in order."""
     whole = copy.deepcopy(stacks[0])
     parameters = zip(whole.parameters(), *(stack.parameters() for stack in stacks), strict=True)
     for parameter, *parts in parameters:
@@ -109,7 +109,7 @@ def joined(stacks: Sequence[Stack]) -> Stack:
 
 
 def encode(vae: ComponentVAE, objects: Tensor, size: int = 500) -> tuple[Tensor, Tensor]:
-    """Means and log-variances (models, n, latents) of patches (n, cells, 64), which may be uint8."""
+    """Return means and log-variances (models, n, latents) of patches (n, cells, 64), which may be uint8."""
     parts = [part.float() / 255 if part.dtype == torch.uint8 else part for part in objects.split(size)]
     models = len(vae.first.weight)
     with torch.no_grad():
@@ -122,15 +122,15 @@ def as_bytes(x: Tensor) -> Tensor:
 
 
 def same_slots(images: NDArray[np.uint8], masks: Floats, images_after: NDArray[np.uint8], masks_after: Floats) -> Any:
-    """Which slot after a step each slot before it became (n, slots): the one nearest in place, colour and size, each
-    slot being taken once."""
+    """Return which slot after a step each slot before it became (n, slots): the one nearest in place, colour and size,
+    each slot being taken once."""
     features = [_summary(images, masks), _summary(images_after, masks_after)]
     cost = ((features[0][:, :, None] - features[1][:, None]) ** 2).sum(-1)
     return np.array([linear_sum_assignment(one)[1] for one in cost]).reshape(len(cost), -1)
 
 
 def _summary(images: NDArray[np.uint8], masks: Floats) -> Floats:
-    """Centre, colour and root of the area of each slot: (n, slots, 6)."""
+    """Return centre, colour and root of the area of each slot: (n, slots, 6)."""
     at = (np.arange(masks.shape[-1]) + 0.5) / masks.shape[-1]
     mass = masks.sum((2, 3))[..., None] + 1e-3
     place = [np.einsum("nkyx,x->nk", masks, at), np.einsum("nkyx,y->nk", masks, at)]
@@ -139,8 +139,8 @@ def _summary(images: NDArray[np.uint8], masks: Floats) -> Floats:
 
 
 def foreground_ari(true: Floats, masks: Floats) -> list[float]:
-    """Adjusted Rand index per scene, on the pixels that are mostly of a sprite; true (n, 1 + sprites, ...), masks
-    (n, slots, ...)."""
+    """Return the adjusted Rand index per scene, on the pixels that are mostly of a sprite; true (n, 1 + sprites, ...),
+    masks (n, slots, ...)."""
     from sklearn.metrics import adjusted_rand_score
 
     owners, found = true.argmax(1), masks.argmax(1)
@@ -159,7 +159,7 @@ class Agents(NamedTuple):
     reward: RewardLearners
 
 
-def teach(study: "Study", names: list[tuple[int, int]]) -> tuple[Learning, Agents]:
+def teach(study: "ClusteringStudy", names: list[tuple[int, int]]) -> tuple[Learning, Agents]:
     """Let agents learn, named by (model, initialisation), those of a model being neighbours and equally many."""
     plan = study.plan
     models = list(dict.fromkeys(model for model, _ in names))
@@ -190,8 +190,8 @@ def teach(study: "Study", names: list[tuple[int, int]]) -> tuple[Learning, Agent
     return found, agents
 
 
-def play(study: "Study", name: str, vision: Vision, transition: Transition, reward: Reward) -> dict[str, Any]:
-    """One episode without exploration, as episodes/NAME.gif; how it went."""
+def play(study: "ClusteringStudy", name: str, vision: Vision, transition: Transition, reward: Reward) -> dict[str, Any]:
+    """Play one episode without exploration, as episodes/NAME.gif; return how it went."""
     environment = Environment(np.random.default_rng([study.plan.seed, 7]), scale=study.plan.scale)
     rng = np.random.default_rng([study.plan.seed, 8])
     step = environment.reset()
@@ -207,7 +207,7 @@ def play(study: "Study", name: str, vision: Vision, transition: Transition, rewa
     return {"name": name, "length": len(clicked), "success": bool(step.discount == 0)}
 
 
-def episodes(study: "Study", rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def episodes(study: "ClusteringStudy", rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Play and animate; episodes.json lists them. The learned agents learn once more, as nothing of theirs is kept."""
     plan = study.plan
     found = [play(study, "oracle", OracleVision(plan.side), TrueTransition(), TrueReward())]
@@ -236,9 +236,9 @@ class FactorLearners(RewardLearners):
         super().learn(self.features(codes), rewards)
 
 
-def references(plan: Plan) -> dict[str, Any]:
-    """Success rates of a random agent and of one that knows everything, steps of one that knows positions and hues but
-    must learn the reward, and the speed of the environment."""
+def references(plan: ClusteringPlan) -> dict[str, Any]:
+    """Return the success rates of a random agent and of one that knows everything, steps of one that knows positions
+    and hues but must learn the reward, and the speed of the environment."""
     episodes = min(400, plan.cap)
     rngs = [np.random.default_rng([plan.seed, 5, i]) for i in range(AGENTS)]
     vision, transition, reward = OracleVision(plan.side), TrueTransition(), TrueReward()
@@ -284,10 +284,10 @@ def quiet(line: str) -> None:
 
 
 @dataclass(frozen=True)
-class Study:
+class ClusteringStudy:
     """A plan and its folder; `say` gets a line of progress now and then."""
 
-    plan: Plan
+    plan: ClusteringPlan
     folder: Path
     say: Say = quiet
     checkpoint_every: float = 60.0
@@ -296,24 +296,26 @@ class Study:
         adopt(self.folder, self.plan)
 
     @cached_property
-    def parts(self) -> "list[Study] | None":
-        """The studies of the models, where each has a MONet of its own and there are several."""
+    def parts(self) -> "list[ClusteringStudy] | None":
+        """Return the studies of the models, where each has a MONet of its own and there are several."""
         if not self.plan.own or len(self.plan.strengths) == 1:
             return None
         return [self.part(model) for model in range(len(self.plan.strengths))]
 
-    def part(self, model: int) -> "Study":
-        """The study of one model that has a MONet of its own."""
-        return Study(self.plan.only(model), self.folder / "models" / str(model), self.say, self.checkpoint_every)
+    def part(self, model: int) -> "ClusteringStudy":
+        """Return the study of one model that has a MONet of its own."""
+        return ClusteringStudy(
+            self.plan.only(model), self.folder / "models" / str(model), self.say, self.checkpoint_every
+        )
 
     def run(self) -> list[dict[str, Any]]:
-        """All phases, one after the other; the rows of `measures`."""
+        """Run all phases, one after the other; return the rows of `measures`."""
         for part in self.parts or [self]:
             part.learn()
         return self.measures()
 
     def learn(self) -> None:
-        """All phases but the last."""
+        """Run all phases but the last."""
         if self.plan.masks == "monet":
             self.say(f"gate: {self.gate()}")
         _ = self.transitions
@@ -332,7 +334,7 @@ class Study:
     # 1. Attention
 
     def _scenes(self, n: int, rng: np.random.Generator) -> Floats:
-        """Scenes with 1 to `sprites` sprites of any hue; the others are out of sight."""
+        """Return scenes with 1 to `sprites` sprites of any hue; the others are out of sight."""
         scenes = random_sprites(["any"] * self.plan.sprites, rng, scenes=n, scale=self.plan.scale)
         hidden = np.arange(self.plan.sprites) >= rng.integers(1, self.plan.sprites + 1, size=n)[:, None]
         scenes[hidden, :2] = -1
@@ -340,7 +342,7 @@ class Study:
 
     @cached_property
     def _monet(self) -> tuple[MONet, Tensor | None]:
-        """The MONet; if it is the vision model itself, also its trace (epochs, 1, samples, units)."""
+        """Return the MONet; if it is the vision model itself, also its trace (epochs, 1, samples, units)."""
         plan = self.plan
         network, _, traces = train_monet(
             self.folder / "monet.safetensors",
@@ -364,13 +366,13 @@ class Study:
         return self._monet[0].attention
 
     def _activations(self, network: MONet) -> Tensor:
-        """What the decoder's first layer (1, samples, units) does on single sprites, at present."""
+        """Return what the decoder's first layer (1, samples, units) does on single sprites, at present."""
         with torch.no_grad():
             objects = self.singles(WATCHED, seed=4, attention=network.attention)[0]
             return network.vae.first_activations(network.vae.encode(objects[None])[0]).half()
 
     def _masks(self, images: NDArray[np.uint8], true: Floats, attention: Attention | None = None) -> Tensor:
-        """Masks of all slots (n, slots, side, side)."""
+        """Return masks of all slots (n, slots, side, side)."""
         if self.plan.masks == "oracle":
             return torch.from_numpy(true)
         attention = attention or self.attention
@@ -379,16 +381,16 @@ class Study:
             return torch.cat([attention(part).exp() for part in x.split(64)])
 
     def look(self, scenes: Floats, attention: Attention | None = None) -> tuple[NDArray[np.uint8], Tensor]:
-        """Images (n, 3, side, side) of scenes and the masks of the slots that hold objects (n, slots - 1, side, side):
-        the slot with the largest part of the frame is the background, which has nothing to move."""
+        """Return images (n, 3, side, side) of scenes and the masks of the slots that hold objects (n, slots - 1, side,
+        side): the slot with the largest part of the frame is the background, which has nothing to move."""
         images, true = render_with_masks(scenes, self.plan.side)
         masks = self._masks(images, true, attention)
         kept = masks.sum((2, 3)).argsort(1)[:, :-1].sort(1).values
         return images, masks[torch.arange(len(masks))[:, None], kept]
 
     def gate(self, scenes: int = 500) -> dict[str, float]:
-        """Adjusted Rand index of masks and true masks on pixels of sprites, mean over scenes with 2 to 4 sprites; and
-        the share of scenes where it is above 0.9."""
+        """Return the adjusted Rand index of masks and true masks on pixels of sprites, mean over scenes with 2 to 4
+        sprites; and the share of scenes where it is above 0.9."""
         path = self.folder / "gate.json"
         if self.parts:
             gates = [part.gate(scenes) for part in self.parts]
@@ -404,8 +406,8 @@ class Study:
     # 2. Exploration
 
     def exploration(self) -> dict[str, Tensor]:
-        """images (frames, 3, side, side) and masks (frames, objects, side, side) uint8, and for every transition its
-        action, the frames before and after, and which slot after is which before (`order`)."""
+        """Return images (frames, 3, side, side) and masks (frames, objects, side, side) uint8, and for every transition
+        its action, the frames before and after, and which slot after is which before (`order`)."""
         path = self.folder / "exploration.safetensors"
         if not path.exists():
             plan = self.plan
@@ -434,13 +436,13 @@ class Study:
 
     @cached_property
     def _objects(self) -> Tensor:
-        """Patches (frames * objects, cells, 64) uint8 of all that the attention cut out."""
+        """Return patches (frames * objects, cells, 64) uint8 of all that the attention cut out."""
         found = self.exploration()
         parts = zip(found["images"].split(1000), found["masks"].split(1000))
         return torch.cat([as_bytes(self.cut(images.numpy(), masks.float() / 255)) for images, masks in parts])
 
     def cut(self, images: NDArray[np.uint8], masks: Tensor) -> Tensor:
-        """Patches (n * slots, cells, 64)."""
+        """Return patches (n * slots, cells, 64)."""
         x = to_patches(torch.from_numpy(images).float() / 255)[:, None]
         return cut_out(x, to_patches(masks[:, :, None])).flatten(0, 1)
 
@@ -448,12 +450,12 @@ class Study:
 
     @cached_property
     def components(self) -> tuple[ComponentVAE, Tensor]:
-        """The stacked VAEs, and their traces (epochs, models, samples, units)."""
+        """Return the stacked VAEs, and their traces (epochs, models, samples, units)."""
         parts = [self.components_of(beta) for beta in self.plan.betas]
         return joined([vae for vae, _ in parts]), torch.cat([traces for _, traces in parts], 1)
 
     def components_of(self, beta: float) -> tuple[ComponentVAE, Tensor]:
-        """Those of the models of one beta, which are trained together."""
+        """Return those of the models of one beta, which are trained together."""
         plan = self.plan
         if plan.own:
             network, traces = self._monet
@@ -479,8 +481,8 @@ class Study:
         return self.folder / phase / f"beta_{beta!r}.safetensors"
 
     def singles(self, n: int, seed: int, attention: Attention | None = None) -> tuple[Tensor, NDArray[np.int64]]:
-        """Patches (n, cells, 64) of the slot that shows the only sprite, and its factors (n, 5) on a grid: x, y, shape,
-        hue, saturation."""
+        """Return patches (n, cells, 64) of the slot that shows the only sprite, and its factors (n, 5) on a grid: x, y,
+        shape, hue, saturation."""
         rng = np.random.default_rng([self.plan.seed, seed])
         sizes = (10, 10, 3, 10, 5)
         factors = rng.integers(sizes, size=(n, len(sizes)))
@@ -498,12 +500,14 @@ class Study:
 
     @cached_property
     def scaling(self) -> tuple[Tensor, Tensor]:
-        """What is subtracted from codes (models, 1, latents) and what they are then divided by (models, 1, 1)."""
+        """Return what is subtracted from codes (models, 1, latents) and what they are then divided by (models, 1,
+        1)."""
         centre, scale = zip(*[self.scaling_of(beta) for beta in self.plan.betas])
         return torch.cat(centre), torch.cat(scale)
 
     def scaling_of(self, beta: float) -> tuple[Tensor, Tensor]:
-        """One divisor for all latents of a model, since a latent that is nearly constant should stay so."""
+        """Return centre and divisor of codes: one divisor for all latents of a model, since a latent that is nearly
+        constant should stay so."""
         path = self._file("scaling", beta)
         if not path.exists():
             mean, _ = encode(self.components_of(beta)[0], self._objects)
@@ -514,7 +518,8 @@ class Study:
         return stored["centre"], stored["scale"]
 
     def _transition_rows(self, beta: float) -> tuple[Tensor, Tensor, Tensor]:
-        """Codes (models, n, latents) of slots, the actions (n, 4), and the codes of the same slots after them."""
+        """Return codes (models, n, latents) of slots, the actions (n, 4), and the codes of the same slots after
+        them."""
         centre, scale = self.scaling_of(beta)
         found = self.exploration()
         mean, _ = encode(self.components_of(beta)[0], self._objects)
@@ -541,8 +546,8 @@ class Study:
     # 5. Agents
 
     def agents(self, seed: int) -> dict[str, Any]:
-        """What the agents of the vision models of one seed did, one model per beta, all stepped together: steps and
-        censored (models, initialisations)."""
+        """Return what the agents of the vision models of one seed did, one model per beta, all stepped together: steps
+        and censored (models, initialisations)."""
 
         plan, path = self.plan, self._agents_file(seed)
         if not path.exists():
@@ -566,8 +571,8 @@ class Study:
     # 6. Measures
 
     def seen(self) -> tuple[Floats, Floats, NDArray[np.int64], Floats]:
-        """What the models make of images of single sprites: means and log-variances (models, n, latents), the factors
-        (n, 5), and the traces (models, epochs, samples, units)."""
+        """Return what the models make of images of single sprites: means and log-variances (models, n, latents), the
+        factors (n, 5), and the traces (models, epochs, samples, units)."""
         if self.parts:
             found = [part.seen() for part in self.parts]
             mean, logvar, traces = (np.concatenate([one[j] for one in found]) for j in (0, 1, 3))
@@ -577,7 +582,7 @@ class Study:
         return mean, logvar, factors, self.components[1].float().transpose(0, 1).numpy()
 
     def done_agents(self) -> dict[int, tuple[list[int], list[bool]]]:
-        """Model -> steps and censored of its agents, for those that are done."""
+        """Return model -> steps and censored of its agents, for those that are done."""
         if self.parts:
             return {i: done for i, part in enumerate(self.parts) for done in part.done_agents().values()}
         return {
@@ -589,7 +594,7 @@ class Study:
         }
 
     def measures(self) -> list[dict[str, Any]]:
-        """One row per vision model: its strength and seed, mean steps, censored agents, and scores.
+        """Return one row per vision model: its strength and seed, mean steps, censored agents, and scores.
 
         Only of seeds whose agents are done; the rows are kept when that is all of them.
         """

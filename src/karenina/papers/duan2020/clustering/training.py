@@ -21,8 +21,8 @@ from karenina._process import stop_waits, stopped, stops_wait
 from karenina.models.fast import Adam, keep_memory
 from karenina.papers.duan2020.clustering.agent import TransitionModels
 from karenina.papers.duan2020.clustering.monet import ComponentVAE, MONet, object_losses
-from karenina.training.checkpoint import FORMAT, BadFile, load_weights, read_tensors, within, write_tensors
 from karenina.training.loop import TrainingDiverged, trace_steps
+from karenina.training.run import FORMAT, BadFile, load_weights, read_tensors, within, write_tensors
 
 Progress = Callable[[int, int, dict[str, float]], None]
 ROWS = 200  # of the history
@@ -141,7 +141,7 @@ def train_monet(
     trace: Callable[[MONet], Tensor] | None = None,
     **options: Any,
 ) -> tuple[MONet, list[dict[str, float]], Tensor | None]:
-    """A MONet, the history of its terms, and what `trace` gave at the steps of `trace_steps`.
+    """Train a MONet; return it, the history of its terms, and what `trace` gave at the steps of `trace_steps`.
 
     draw: a number and a generator -> images (n, 3, side, side).
     """
@@ -176,7 +176,7 @@ def train_components(
     units: int = 64,
     **options: Any,
 ) -> tuple[ComponentVAE, Tensor]:
-    """Component VAEs as one stack, and their traces (epochs, k, watched objects, units).
+    """Train component VAEs as one stack; return them and their traces (epochs, k, watched objects, units).
 
     objects: rows (k, n) of `count` objects -> their patches (k, n, cells, 64). watched: patches (m, cells, 64) at which
     the first layer of the decoder is recorded.
@@ -216,8 +216,8 @@ def train_transitions(
     learning_rate: float = 1e-3,
     **options: Any,
 ) -> TransitionModels:
-    """Transition models as one stack. rows: codes (k, n, latents), actions (n, 4) and the codes after them; asked for
-    only when there is something to train."""
+    """Train transition models as one stack. rows: codes (k, n, latents), actions (n, 4) and the codes after them; asked
+    for only when there is something to train."""
     network = TransitionModels(list(seeds), latents, units)
     models = torch.arange(len(seeds))[:, None]
     known = cache(rows)

@@ -28,7 +28,7 @@ _RADIUS = np.pi**-0.5
 def random_sprites(
     hues: Sequence[str], rng: np.random.Generator, *, scenes: int | None = None, scale: float = 0.13
 ) -> Floats:
-    """A scene (sprites, 7), or many (scenes, sprites, 7), one sprite per name of HUES, depth at random."""
+    """Return a scene (sprites, 7), or many (scenes, sprites, 7), one sprite per name of HUES, depth at random."""
     unknown = [name for name in hues if name not in HUES]
     if unknown:
         raise ValueError(f"no hue {unknown[0]!r}; known: {', '.join(HUES)}")
@@ -49,7 +49,7 @@ def random_sprites(
 
 
 def hsv_to_rgb(hsv: Floats) -> Floats:
-    """(..., 3) in [0, 1] -> (..., 3) in [0, 1]."""
+    """Return colours (..., 3) in [0, 1] of hue, saturation and value (..., 3) in [0, 1]."""
     h, s, v = hsv[..., 0, None], hsv[..., 1, None], hsv[..., 2, None]
     # Red, green and blue are the same tent over the hue, shifted by thirds.
     tent = np.clip(np.abs((h * 6 + np.array([0.0, 4.0, 2.0])) % 6 - 3) - 1, 0, 1)
@@ -57,7 +57,7 @@ def hsv_to_rgb(hsv: Floats) -> Floats:
 
 
 def inside(scenes: Floats, points: Floats) -> NDArray[np.bool_]:
-    """Which sprites of scenes (..., sprites, 7) are at points (..., 2): (..., sprites)."""
+    """Return which sprites of scenes (..., sprites, 7) are at points (..., 2): (..., sprites)."""
     p = (points[..., None, :] - scenes[..., :2]) / scenes[..., [SCALE]]
     shape = scenes[..., SHAPE].astype(int)
     polygon = np.minimum(shape, 1)
@@ -66,13 +66,13 @@ def inside(scenes: Floats, points: Floats) -> NDArray[np.bool_]:
 
 
 def clicked(scene: Floats, point: Floats) -> int | None:
-    """The foremost sprite of a scene (sprites, 7) at a point (x, y), or None."""
+    """Return the foremost sprite of a scene (sprites, 7) at a point (x, y), or None."""
     hit = np.flatnonzero(inside(scene, point))
     return int(hit[-1]) if len(hit) else None
 
 
 def coverage(scenes: Floats, side: int) -> NDArray[np.float32]:
-    """How much of each pixel a sprite covers: (n, sprites, 7) -> (n, sprites, side, side), the row being y."""
+    """Return how much of each pixel a sprite covers: (n, sprites, 7) -> (n, sprites, side, side), the row being y."""
     at = (np.arange(side, dtype=np.float32) + 0.5) / side
     scale = scenes[..., SCALE, None].astype(np.float32)
     x = (at - scenes[..., X, None].astype(np.float32)) / scale  # (n, sprites, side)
@@ -94,13 +94,13 @@ def coverage(scenes: Floats, side: int) -> NDArray[np.float32]:
 
 
 def render(scenes: Floats, side: int = 64) -> NDArray[np.uint8]:
-    """Images (n, 3, side, side) of scenes (n, sprites, 7); a single scene gives a single image."""
+    """Return images (n, 3, side, side) of scenes (n, sprites, 7); a single scene gives a single image."""
     return render_with_masks(scenes, side)[0]
 
 
 def render_with_masks(scenes: Floats, side: int = 64) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Also the part of each pixel that is background (first) or shows each sprite: (n, 1 + sprites, side, side), which
-    sum to 1."""
+    """Return images, and the part of each pixel that is background (first) or shows each sprite: (n, 1 + sprites, side,
+    side), which sum to 1."""
     scenes = np.asarray(scenes, float)
     if scenes.ndim not in (2, 3) or scenes.shape[-1] != len(FACTORS):
         raise ValueError(f"scenes must have shape (n, sprites, {len(FACTORS)}), got {scenes.shape}")
@@ -169,7 +169,7 @@ class TimeStep(NamedTuple):
 
 
 def davies_bouldin(points: ArrayLike, labels: ArrayLike) -> float:
-    """Davies-Bouldin index of points (n, d) in clusters `labels` (n,); smaller is better.
+    """Return the Davies-Bouldin index of points (n, d) in clusters `labels` (n,); smaller is better.
 
     Mean over clusters of the worst (s_i + s_j) / d_ij: s is the mean distance to the centroid, d between centroids.
     Two clusters with the same centroid give infinity, also when both are single spots: they are not apart.
@@ -189,7 +189,8 @@ def davies_bouldin(points: ArrayLike, labels: ArrayLike) -> float:
 
 
 def _index(points: Floats, member: Floats) -> Floats:
-    """The index of points (..., n, d) when member (..., clusters, n) has 1 / size where a point is in a cluster."""
+    """Return the index of points (..., n, d) when member (..., clusters, n) has 1 / size where a point is in a
+    cluster."""
     centroids = member @ points
     from_centroid = np.sqrt(((points[..., None, :, :] - centroids[..., None, :]) ** 2).sum(axis=-1))
     scatter = (member * from_centroid).sum(axis=-1)
@@ -202,12 +203,12 @@ def _index(points: Floats, member: Floats) -> Floats:
 
 
 def quality_of(points: Floats, member: Floats) -> Floats:
-    """1 / index, at most BEST_QUALITY; arguments as for `_index`."""
+    """Return 1 / index, at most BEST_QUALITY; arguments as for `_index`."""
     return 1 / np.maximum(_index(points, member), 1 / BEST_QUALITY)
 
 
 def members(hue: Floats, bounds: Sequence[tuple[float, float]]) -> Floats:
-    """(..., clusters, n) from hues (..., n): 1 / size of the cluster where a hue lies within its bounds."""
+    """Return (..., clusters, n) from hues (..., n): 1 / size of the cluster where a hue lies within its bounds."""
     low, high = np.array(bounds).T[..., None]
     member = ((low <= hue[..., None, :]) & (hue[..., None, :] <= high)).astype(float)
     return member / np.maximum(member.sum(axis=-1, keepdims=True), 1)
@@ -257,8 +258,9 @@ class Environment:
         return TimeStep(StepType.FIRST, None, None, self.scene.copy())
 
     def step(self, action: ArrayLike) -> TimeStep:
-        """action: click (x, y) and direction (x, y), all in [0, 1]. The foremost sprite at the click moves; without one
-        nothing does. Centres stay in the frame. After the last step of an episode, and at the start, it resets."""
+        """Move a sprite. action: click (x, y) and direction (x, y), all in [0, 1]. The foremost sprite at the click
+        moves; without one nothing does. Centres stay in the frame. After the last step of an episode, and at the
+        start, it resets."""
         action = checked(action)
         if self._over:
             return self.reset()
@@ -273,21 +275,21 @@ class Environment:
         return TimeStep(kind, float(reward_of(np.float64(quality))), 0.0 if success else 1.0, self.scene.copy())
 
     def quality(self) -> float:
-        """1 / Davies-Bouldin index of the positions, the clusters being the hues; 0 when centroids coincide."""
+        """Return 1 / Davies-Bouldin index of the positions, the clusters being the hues; 0 when centroids coincide."""
         return float(quality_of(self.scene[:, :2], self._member))
 
     def render(self, side: int = 64) -> NDArray[np.uint8]:
-        """The present scene (3, side, side)."""
+        """Return the present scene (3, side, side)."""
         return render(self.scene, side)
 
 
 def reward_of(quality: Floats | np.float64) -> Floats | np.float64:
-    """Dense reward: above 0 from success on."""
+    """Return the dense reward: above 0 from success on."""
     return 5 * (quality - THRESHOLD)
 
 
 def checked(action: ArrayLike) -> Floats:
-    """Four finite numbers in [0, 1], or a ValueError."""
+    """Return four finite numbers in [0, 1], or a ValueError."""
     try:
         out = np.asarray(action, float)
     except (TypeError, ValueError):

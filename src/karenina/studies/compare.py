@@ -11,7 +11,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from karenina.evaluation.udr_versions import compute_udr, has_partners
-from karenina.studies.execution.folder import Folder, exclusive
-from karenina.studies.plan.plan import Plan, Point, Selection
-from karenina.studies.results.table import SCHEMAS, is_current, read_array, read_codes, write_parquet
+from karenina.selection import dynamics
+from karenina.studies.plan import Plan, Point, Selection
+from karenina.studies.study import Study, exclusive, is_current, schema, write_parquet
 
 Columns = dict[str, list[Any]]
 ReadCodes = Callable[[str], tuple[NDArray[np.float32], NDArray[np.float64]]]  # run -> codes (n, L), KLs (L,)
@@ -29,7 +28,7 @@ PAIRS = ("version", "data", "target", "source", "value")
 _DRAWS = 5  # of a number of seeds that is less than all
 
 
-class Model(NamedTuple):
+class ComparedModel(NamedTuple):
     """One of the models to compare."""
 
     run: str
@@ -38,15 +37,15 @@ class Model(NamedTuple):
     method: str
 
 
-def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
+def compare_models(study: Study, plan: Plan, workers: int = 1) -> None:
     """Compute and write what is missing. Does nothing when the runs and the settings are those of the last time."""
-    with exclusive(folder.path, "together"):
-        done = set(folder.status().done)
+    with exclusive(study.path, "together"):
+        done = set(study.status().done)
         points = [point for point in plan.points if point.hash in done]
         # The versions of UDR as they were named when the first of these files were written.
         selection = repr(plan.selection).replace("'udr_", "'").replace(", a2a_seeds=0)", ")")
         key = json.dumps([plan.evaluation.hash, selection, sorted(done)]).encode()
-        traced = [point for point in points if point.trace and (folder.run(point.hash) / "trace.npy").exists()]
+        traced = [point for point in points if point.trace and (study.run_path(point.hash) / "trace.npy").exists()]
         names = ["together"]
         if plan.selection.udr and not plan.selection.udr[0].endswith("a2a") and _has_pairs(points):
             names.append("pairs")
@@ -54,34 +53,34 @@ def compare_models(folder: Folder, plan: Plan, workers: int = 1) -> None:
             names.append("partners")
         if _has_pairs(traced):
             names.append("dynamics")
-        if all(is_current(folder.path / f"{name}.parquet", key) for name in names):
+        if all(is_current(study.path / f"{name}.parquet", key) for name in names):
             return
         rows: Columns = {"run": [], "metric": [], "value": []}
         partners: Columns = {name: [] for name in PAIRS}
         dynamics: Columns = {name: [] for name in ("data", "setting", "seeds", "draw", "runs", "value")}
         for data in plan.data:
             here = [point for point in points if point.data == data]
-            models = [Model(point.hash, data, point.setting, point.method) for point in here]
-            _udr(models, partial(read_codes, folder, plan), plan.selection, workers, rows, partners)
-            _dynamics(folder, plan, [point for point in traced if point.data == data], workers, rows, dynamics)
+            models = [ComparedModel(point.hash, data, point.setting, point.method) for point in here]
+            _udr(models, study.codes, plan.selection, workers, rows, partners)
+            _dynamics(study, plan, [point for point in traced if point.data == data], workers, rows, dynamics)
         first = plan.selection.udr[0] if plan.selection.udr else ""
         pairs = _pairs_of(partners, "" if first.endswith("a2a") else first)
         tables = {"pairs": pairs, "partners": partners, "dynamics": dynamics, "together": rows}
         for name, columns in tables.items():
             if name == "together" or columns["value"]:
-                table = pa.table(columns, schema=SCHEMAS[name]).replace_schema_metadata({b"key": key})
-                write_parquet(folder.path / f"{name}.parquet", table)
+                table = pa.table(columns, schema=schema(name)).replace_schema_metadata({b"key": key})
+                write_parquet(study.path / f"{name}.parquet", table)
             else:
-                (folder.path / f"{name}.parquet").unlink(missing_ok=True)  # of other settings
+                (study.path / f"{name}.parquet").unlink(missing_ok=True)  # of other settings
 
 
 def _has_pairs(points: Sequence[Point]) -> bool:
-    """Whether two models differ by their seed alone."""
+    """Return whether two models differ by their seed alone."""
     return len({(point.data, point.setting) for point in points}) < len(points)
 
 
-def udr_of_models(models: Sequence[Model], codes: ReadCodes, selection: Selection) -> tuple[Columns, Columns]:
-    """UDR of models that no study has compared yet: columns of together.parquet and of pairs.parquet."""
+def udr_of_models(models: Sequence[ComparedModel], codes: ReadCodes, selection: Selection) -> tuple[Columns, Columns]:
+    """Return UDR of models that no study has compared yet: columns of together.parquet and of pairs.parquet."""
     rows: Columns = {"run": [], "metric": [], "value": []}
     partners: Columns = {name: [] for name in PAIRS}
     for data in dict.fromkeys(model.data for model in models):
@@ -91,15 +90,20 @@ def udr_of_models(models: Sequence[Model], codes: ReadCodes, selection: Selectio
 
 
 def _pairs_of(partners: Columns, version: str) -> Columns:
-    """The pairs of one version."""
+    """Return the pairs of one version."""
     here = [i for i, name in enumerate(partners["version"]) if name == version]
     return {name: [partners[name][i] for i in here] for name in PAIRS[1:]}
 
 
 def _udr(
-    models: Sequence[Model], read: ReadCodes, selection: Selection, workers: int, rows: Columns, partners: Columns
+    models: Sequence[ComparedModel],
+    read: ReadCodes,
+    selection: Selection,
+    workers: int,
+    rows: Columns,
+    partners: Columns,
 ) -> None:
-    """The versions of UDR of the models of one data set, and the pairs of each."""
+    """Add the versions of UDR of the models of one data set to `rows`, and the pairs of each to `partners`."""
     settings = [model.setting for model in models]
     if not any(has_partners(version, settings) for version in selection.udr):
         return
@@ -132,7 +136,7 @@ def _udr(
 
 
 def _first_of_each(settings: Sequence[str], most: int) -> list[int]:
-    """The first so many models of each setting.
+    """Return the first so many models of each setting.
 
     >>> _first_of_each(["a", "b", "a", "a"], 2)
     [0, 1, 2]
@@ -146,8 +150,8 @@ def _first_of_each(settings: Sequence[str], most: int) -> list[int]:
     return chosen
 
 
-def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], workers: int, rows: Columns, found: Columns) -> None:
-    """The dynamics score of each setting from some of its seeds, several times, and from as many as asked for.
+def _dynamics(study: Study, plan: Plan, points: Sequence[Point], workers: int, rows: Columns, found: Columns) -> None:
+    """Add the dynamics score of each setting from some of its seeds, several times, and from as many as asked for.
 
     Holtz et al. (2022), section 4, Table 1.
     """
@@ -167,7 +171,7 @@ def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], workers: int,
                 setting: [members[i] for i in sorted(rng.permutation(len(members))[:size])]
                 for setting, members in settings.items()
             }
-            values = _score_settings(folder, plan, chosen, workers)
+            values = _score_settings(study, plan, chosen, workers)
             for setting, value in values.items():
                 row = (points[0].data, setting, size, draw, " ".join(p.hash for p in chosen[setting]), value)
                 for name, item in zip(found, row):
@@ -177,12 +181,11 @@ def _dynamics(folder: Folder, plan: Plan, points: Sequence[Point], workers: int,
     rows["value"] += [values[setting] for setting, members in settings.items() for _ in members]
 
 
-def _score_settings(folder: Folder, plan: Plan, chosen: dict[str, list[Point]], workers: int) -> dict[str, float]:
-    """A setting in each thread: most of the work is in compiled code, and the traces of one are some 100 MB."""
-    from karenina.selection import dynamics
+def _score_settings(study: Study, plan: Plan, chosen: dict[str, list[Point]], workers: int) -> dict[str, float]:
+    """Score a setting in each thread: most of the work is in compiled code, and the traces of one are some 100 MB."""
 
     def score(members: list[Point]) -> float:
-        return float(dynamics([read_array(folder, plan, point.hash, "trace.npy") for point in members]).scores[0])
+        return float(dynamics([study.array(point.hash, "trace.npy") for point in members]).scores[0])
 
     with ThreadPoolExecutor(workers) as pool:
         return dict(zip(chosen, pool.map(score, chosen.values())))

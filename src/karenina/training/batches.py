@@ -16,7 +16,7 @@ from karenina.data import DataSet, FactorGrid, TableDataSet
 from karenina.data.biased import BiasedGrid, BiasedTable, Pairs
 from karenina.data.given import FactorRows
 from karenina.training.config import Config
-from karenina.training.loop import to_tensor
+from karenina.training.run import to_tensor
 
 # Images of a data set with no more bytes than this are kept on the device, as floats if those fit, too.
 _MOST_BYTES = 1 << 29

@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from karenina.evaluation.data import load_cached
-from karenina.studies.plan.plan import Plan, Point
+from karenina.evaluation.scoring import evaluate
+from karenina.studies.plan import Plan, Point
+from karenina.training import train
+from karenina.training.batches import keeps
+from karenina.training.methods import find
 
 _SECONDS = 0.7  # of measuring each kind of model
 _IMAGES = 256  # stand for a data set all of whose images are made once
@@ -43,8 +47,6 @@ def estimate(plan: Plan, progress: Callable[[str], None] = lambda what: None) ->
 
     progress: called with what is being measured.
     """
-    from karenina.training.methods import find
-
     shapes: dict[str, tuple[int, ...]] = {}
     unknown: dict[str, str] = {}
     for data in plan.data:
@@ -76,10 +78,8 @@ def estimate(plan: Plan, progress: Callable[[str], None] = lambda what: None) ->
 
 
 def _measure(plan: Plan, point: Point) -> tuple[float, float, float, float]:
-    """Seconds of a step (pca: of all), seconds of scoring, bytes of a finished run, and seconds of interventions."""
-    from karenina.training import train
-    from karenina.training.feeds import keeps
-
+    """Return the seconds of a step (pca: of all), seconds of scoring, bytes of a finished run, and seconds of
+    interventions."""
     data: Any = load_cached(point.data)
     if keeps(data, point.steps * point.batch):  # then to draw an image costs nothing
         data = data.sample(_IMAGES, 0)[0]
@@ -112,10 +112,8 @@ _SCORED: dict[tuple[Any, ...], tuple[float, float]] = {}
 
 
 def _scoring_seconds(plan: Plan, point: Point, run: Any) -> tuple[float, float]:
-    """Seconds of scoring, and of the interventions in it: measured once for a data set and a number of latents, since
-    methods differ little in it."""
-    from karenina.evaluation.scoring import evaluate
-
+    """Return the seconds of scoring, and of the interventions in it: measured once for a data set and a number of
+    latents, since methods differ little in it."""
     key = (point.data, point.latents, plan.evaluation)
     if key not in _SCORED:
         start = time.perf_counter()

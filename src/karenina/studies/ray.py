@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from karenina._process import cores
-from karenina.studies.execution.folder import Folder
-from karenina.studies.execution.populations import Task
-from karenina.studies.execution.worker import Outcome, execute, execute_together
-from karenina.studies.plan.plan import Plan, Point, Scoring
+from karenina.studies.plan import Plan, Point, Scoring
+from karenina.studies.study import Study
+from karenina.studies.worker import Outcome, Task, execute, execute_together
 
 _SECONDS_TO_ANSWER = 5.0
 _SECONDS = 40.0  # for joining a cluster; importing Ray takes some of them
@@ -21,14 +20,14 @@ _CONNECT = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False, 
 
 
 class RayPool:
-    """Use as a context, as `karenina.studies.execution.runner.Pool`. address: "local", "auto", HOST:PORT or ray://HOST:PORT.
+    """Use as a context, as `karenina.studies.runner.Pool`. address: "local", "auto", HOST:PORT or ray://HOST:PORT.
 
     workers: how many models at a time; None for as many as the cluster has CPUs, also when that changes.
     A task whose machine is lost is started again by Ray on another one, and continues from the checkpoint.
     """
 
-    def __init__(self, folder: Folder, plan: Plan, workers: int | None, address: str):
-        self.folder = Folder(folder.path.resolve())
+    def __init__(self, study: Study, plan: Plan, workers: int | None, address: str):
+        self.study = Study(study.path.resolve())
         self.plan, self.workers, self.address = plan, workers, address
         self.started = False
 
@@ -56,7 +55,7 @@ class RayPool:
         while waiting or running:
             while waiting and len(running) < self._room():
                 task = waiting.pop()
-                study, seconds, here = str(self.folder.path), self.plan.checkpoint_seconds, os.getcwd()
+                study, seconds, here = str(self.study.path), self.plan.checkpoint_seconds, os.getcwd()
                 if isinstance(task, Point):
                     reference = self.task.remote(study, task, self.plan.evaluation, seconds, here)
                 else:
@@ -73,7 +72,7 @@ class RayPool:
                 yield outcome
 
     def _room(self) -> int:
-        """A few more tasks than CPUs, so that no CPU waits for us."""
+        """Return a few more tasks than CPUs, so that no CPU waits for us."""
         return self.workers or 2 * int(self.ray.cluster_resources().get("CPU", 1)) + 1
 
     def _take(self, reference: Any, task: Task) -> Outcome:
@@ -84,7 +83,7 @@ class RayPool:
                 return Outcome(task[0].hash, "trained")
             point = task
             reason = f"lost on the cluster: {type(error).__name__}: {str(error).splitlines()[0]}"
-            self.folder.fail(point.hash, reason, str(error))
+            self.study.fail(point.hash, reason, str(error))
             return Outcome(point.hash, "failed", reason)
         return outcome
 
@@ -98,7 +97,9 @@ def _execute_together(study: str, points: tuple[Point, ...], checkpoint_seconds:
 
 
 def _prepare(study: str, point: Point, here: str) -> Outcome | None:
-    """`here`: from where a relative path of a data set leads on. An outcome if the study cannot be seen."""
+    """Make ready to train; return an outcome if the study cannot be seen.
+
+    here: from where a relative path of a data set leads on."""
     import torch
 
     torch.set_num_threads(1)
@@ -130,8 +131,8 @@ def _connect(ray: Any, address: str, workers: int | None) -> None:
 
 
 def _elsewhere() -> chdir[str]:
-    """Ray's workers import from the directory in which it was joined. Ours may hold a stranger's study and a torch.py;
-    nobody puts modules into the root."""
+    """Return a context that changes to the root. Ray's workers import from the directory in which it was joined. Ours
+    may hold a stranger's study and a torch.py; nobody puts modules into the root."""
     return chdir(Path.cwd().anchor)
 
 

@@ -8,11 +8,19 @@ import pytest
 
 import karenina
 from karenina.evaluation.data import data_of, inputs
-from karenina.evaluation.more import NOISED, Measured, has_gap, label_noise, measures, more_rows, regression, zero_shot
+from karenina.evaluation.measures import (
+    NOISED,
+    Measured,
+    has_gap,
+    label_noise,
+    measures,
+    more_rows,
+    regression,
+    zero_shot,
+)
 from karenina.evaluation.scoring import evaluate
 from karenina.papers.eastwood2018.teapots import in_gap
-from karenina.studies.plan.parsing import parse
-from karenina.studies.plan.plan import Scoring
+from karenina.studies.plan import Scoring, parse
 
 
 def measured(codes, factors, data="blobs"):

@@ -1,0 +1,631 @@
+"""What a study is: data sets x methods x strengths x seeds, from a TOML file or a preset.
+
+>>> plan = parse('''
+... name = "two strengths"
+... data = "blobs"
+... seeds = 3
+... steps = 6000
+... latents = 8
+... [methods.beta_vae]
+... beta = [1, 16]
+... ''')
+>>> len(plan.points), plan.points[0].label
+(6, 'blobs, beta_vae beta=1, 8 latents, seed 0')
+
+A package adds presets by an entry point of the group "karenina.papers", which names a package with a file preset.toml:
+a table for each study, and in it a study file for each of SCALES. It adds a kind of study that does not train models on
+a data set by one of the group "karenina.studies", which names a module with the functions of `Kind`.
+
+>>> len(preset("locatello2019", "paper").points)
+12600
+"""
+
+import hashlib
+import itertools
+import json
+import math
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+from karenina import _plugins
+from karenina._active import ACTIVE_KL
+from karenina._files import open_regular
+from karenina._settings import SETTINGS
+from karenina._words import hint
+from karenina.evaluation.udr_versions import UDR_VERSIONS, full_name
+
+# Counts the releases in which a score of the same codes changed (CHANGELOG): older scores of a study are made anew.
+NUMBERS = 2
+Value = float | int | str | bool
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model of a study: all arguments of `karenina.train`. `parameter` names the strength among the parameters."""
+
+    data: str
+    method: str
+    parameters: tuple[tuple[str, Value], ...]
+    seed: int
+    latents: int
+    network: str
+    steps: int
+    batch: int
+    learning_rate: float | str
+    decoder: str
+    reconstruction_weight: float | str
+    init: str
+    trace: bool
+    parameter: str = field(default="", compare=False)
+    precision: str = "float32"
+
+    @cached_property
+    def hash(self) -> str:
+        """Return the name of the run's directory. The same model has the same name in every plan."""
+        return _digest(self._identity())[:16]
+
+    @cached_property
+    def setting(self) -> str:
+        """Return what models that differ in data and seed alone have in common."""
+        return _digest({k: v for k, v in self._identity().items() if k not in ("data", "seed")})[:8]
+
+    def _identity(self) -> dict[str, Any]:
+        values = {f.name: canonical(getattr(self, f.name)) for f in fields(self) if f.compare}
+        for name, before in (("init", "torch"), ("precision", "float32")):  # as before there was a choice
+            if values[name] == before:
+                del values[name]
+        return {**values, "parameters": {name: canonical(value) for name, value in self.parameters}}
+
+    @property
+    def strength(self) -> float:
+        """Return the value of the swept parameter; NaN for a method without a strength."""
+        value = dict(self.parameters).get(self.parameter, math.nan)
+        return float(value) if isinstance(value, int | float) else math.nan
+
+    @property
+    def settings(self) -> str:
+        return shown(dict(self.parameters))
+
+    @property
+    def label(self) -> str:
+        what = " ".join([self.method, self.settings]).strip()
+        return f"{self.data}, {what}, {self.latents} latents, seed {self.seed}"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of `karenina.train`."""
+        own = ("data", "method", "parameters", "parameter")
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in own} | dict(self.parameters)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "parameters": dict(self.parameters)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Point":
+        return cls(**{**value, "parameters": tuple(value["parameters"].items())})
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How runs are scored: arguments of `karenina.evaluate`. metrics: names, or None for all.
+
+    tasks: also downstream prediction and fairness, about a minute per model. also: further measures of papers, of
+    "regression", "zero_shot" and "label_noise". interventions: drawn from the generative "model", or from the "rows".
+    """
+
+    metrics: tuple[str, ...] | None = None
+    protocol: str | None = None
+    rows: int = 10_000
+    repeats: int = 1
+    seed: int = 0
+    tasks: bool = False
+    also: tuple[str, ...] = ()
+    interventions: str = "model"
+
+    @cached_property
+    def hash(self) -> str:
+        values = asdict(self)
+        for name, before in (("also", ()), ("interventions", "rows")):  # as studies were scored without a choice
+            if values[name] == before:
+                del values[name]
+        return _digest({**values, "numbers": NUMBERS})[:8]
+
+    def arguments(self, labelled: bool) -> dict[str, Any]:
+        """Return the keyword arguments of `karenina.evaluate`. A plan has one list of metrics for all its data sets;
+        those without labels go without them."""
+        return asdict(self) | ({} if labelled else {"metrics": None, "tasks": False, "also": ()})
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is computed from all models of a data set together.
+
+    udr: versions of UDR. partners: how many partners a model has at most. spearman_rows: inputs for the Spearman
+    versions (the lasso ones use all). kl_threshold: a latent is active above this. dynamics_seeds: how many seeds
+    the dynamics score is computed from, in a study with trace = true. a2a_seeds: all-to-all versions as in Duan et al.
+    (2020), A.5, among that many seeds of each setting of a method, and all of these; 0: among all models of a data set.
+    """
+
+    udr: tuple[str, ...] = UDR_VERSIONS
+    partners: int = 50
+    spearman_rows: int = 1000
+    kl_threshold: float = ACTIVE_KL
+    dynamics_seeds: tuple[int, ...] = (5, 10, 25)
+    a2a_seeds: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study. `points` are its models: the product of data, methods, latents, network, steps and seeds.
+
+    data: names, or paths of your own; options follow a colon, as in "teapots:gap=exclude".
+    methods: method -> parameters; those given as lists are swept, and the first of these is the strength.
+    population: how many models are trained as one at most; "auto" where that is faster, 1 for one by one.
+    """
+
+    name: str
+    data: tuple[str, ...]
+    methods: tuple[tuple[str, tuple[tuple[str, tuple[Value, ...] | Value], ...]], ...]
+    seeds: tuple[int, ...]
+    latents: tuple[int, ...] = (10,)
+    network: tuple[str, ...] = ("auto",)
+    steps: tuple[int, ...] = (10_000,)
+    batch: int = 64
+    learning_rate: float | str = "auto"
+    decoder: str = "bernoulli"
+    reconstruction_weight: float | str = "auto"
+    init: str = "auto"
+    trace: bool = False
+    precision: str = "float32"
+    checkpoint_seconds: float = 60.0
+    population: int | str = "auto"
+    evaluation: Scoring = Scoring()
+    selection: Selection = Selection()
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """Return the models seed by seed, so that an unfinished study has whole grids of the first seeds."""
+        shared = (self.batch, self.learning_rate, self.decoder, self.reconstruction_weight, self.init)
+        grid = itertools.product(self.seeds, self.data, self.methods, self.latents, self.network, self.steps)
+        return tuple(
+            Point(data, method, chosen, seed, latents, network, steps, *shared, self.trace, name, self.precision)
+            for seed, data, (method, parameters), latents, network, steps in grid
+            for name, chosen in _sweep(parameters)
+        )
+
+    def to_toml(self) -> str:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["methods"] = {method: dict(parameters) for method, parameters in self.methods}
+        values["seeds"] = len(self.seeds) if self.seeds == tuple(range(len(self.seeds))) else self.seeds
+        for name in ("latents", "network", "steps", "data"):
+            values[name] = values[name][0] if len(values[name]) == 1 else values[name]
+        tables = {"methods": values.pop("methods"), **{k: asdict(values.pop(k)) for k in ("evaluation", "selection")}}
+        return dump(values | tables)
+
+    def with_seeds(self, seeds: int) -> "Plan":
+        return replace(self, seeds=tuple(range(seeds)))
+
+    def with_precision(self, precision: str) -> "Plan":
+        return replace(self, precision=SETTINGS["precision"].check("precision", precision))
+
+
+def shown(parameters: Mapping[str, Any]) -> str:
+    """Return parameters as tables and pages show them.
+
+    >>> shown({"beta": 16.0, "estimator": "weighted"})
+    'beta=16 estimator=weighted'
+    """
+    return " ".join(f"{name}={canonical(value)}" for name, value in parameters.items())
+
+
+def canonical(value: Any) -> Any:
+    """Return an integer for a float that is one: 1 and 1.0 are the same strength."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _sweep(
+    parameters: Sequence[tuple[str, tuple[Value, ...] | Value]],
+) -> list[tuple[str, tuple[tuple[str, Value], ...]]]:
+    """Return the name of the strength with each combination of values: all lists are swept."""
+    names = [name for name, _ in parameters]
+    swept = [name for name, value in parameters if isinstance(value, tuple)]
+    strength = (swept or names or [""])[0]
+    columns = [value if isinstance(value, tuple) else (value,) for _, value in parameters]
+    return [(strength, tuple(zip(names, chosen))) for chosen in itertools.product(*columns)]
+
+
+def dump(values: Mapping[str, Any]) -> str:
+    """Return TOML of plain values, lists of them and tables; None is left out."""
+    lines = [f"{name} = {_value(value)}" for name, value in values.items() if _plain(value)]
+    tables = [(name, value) for name, value in values.items() if isinstance(value, Mapping)]
+    while tables:
+        name, table = tables.pop(0)
+        nested = [(f"{name}.{key}", value) for key, value in table.items() if isinstance(value, Mapping)]
+        plain = [f"{key} = {_value(value)}" for key, value in table.items() if _plain(value)]
+        if plain or not nested:
+            lines += ["", f"[{name}]", *plain]
+        tables = nested + tables
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: Any) -> bool:
+    return value is not None and not isinstance(value, Mapping)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value, ensure_ascii=False)  # strings, numbers and booleans are written alike in both
+
+
+MOST_MODELS = 1_000_000  # the largest study of the papers has 12,600
+Reader = Callable[..., Any]  # (source, value, *keys) -> the value for the plan
+_HEADER = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+\s*(?:#.*)?$")
+_KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_STEP = re.compile(r"""[\w"'-]\s*\.\s*(?=[\w"'-])""")
+_DEEP = 100
+_PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where values came from: a name for messages, and the text if there is one."""
+
+    name: str
+    text: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> "Source":
+        """Return the text of a file, not parsed yet."""
+        try:
+            with open_regular(path) as file:
+                return cls(str(path), file.read().decode("utf-8").replace("\r\n", "\n"))
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} is not a text file") from None
+
+    def parse(self) -> dict[str, Any]:
+        # Of a key with thousands of parts, tomllib keeps every beginning: gigabytes for some kilobytes.
+        if any(len(_STEP.findall(piece)) > _DEEP for piece in re.split(r"[,=\[\]{}\n]", self.text)):
+            raise ValueError(f"{self.name} is not a study: its keys are nested too deeply")
+        try:
+            return tomllib.loads(self.text)
+        except RecursionError:
+            raise ValueError(f"{self.name} is not a study: its values are nested too deeply") from None
+        except ValueError as error:  # also numbers of thousands of digits
+            raise ValueError(f"{self.name} is not TOML: {error}") from None
+
+    def line(self, *keys: str) -> int | None:
+        """Return the line of the value at `keys`, or of the nearest table around it; None if neither can be found."""
+        table: list[str] = []
+        best, depth = None, 0
+        for number, line in enumerate(self.text.splitlines(), start=1):
+            header, key = _HEADER.match(line), _KEY.match(line)
+            if header:
+                table = [part.strip("\"'") for part in _PART.findall(header[1])]
+            elif not key:
+                continue
+            found = table + [part.strip("\"'") for part in _PART.findall(key[1])] if key and not header else table
+            if len(found) > depth and list(keys[: len(found)]) == found:
+                best, depth = number, len(found)
+        return best
+
+    def fail(self, message: str, *keys: str) -> NoReturn:
+        line = self.line(*keys)
+        raise ValueError(f"{self.name}{f', line {line}' if line else ''}: {message}")
+
+
+def parse(text: str, name: str = "the study", *, check: bool = True, **absent: Any) -> Plan:
+    """Return a plan from the text of a study file; a ValueError says what is wrong and on which line.
+
+    check: also compare method, parameter, network, data and metric names with those that exist (this loads torch).
+    absent: values of keys that the text lacks, also in tables, where these are not the plan's defaults.
+    """
+    return _parsed(Source(name, text), check, absent)
+
+
+def _parsed(source: Source, check: bool, absent: Mapping[str, Any]) -> Plan:
+    values = source.parse()
+    for key, value in absent.items():
+        own = values.get(key, {})
+        if isinstance(value, Mapping) and isinstance(own, Mapping):
+            values[key] = {**value, **own}
+        else:
+            values.setdefault(key, value)
+    return from_values(values, source, check=check)
+
+
+def read(path: Path, *, check: bool = True, **absent: Any) -> Plan:
+    return _parsed(Source.read(path), check, absent)
+
+
+def from_values(values: Mapping[str, Any], source: Source, *, check: bool = True) -> Plan:
+    found = _fields(source, values, _PLAN)
+    for key in ("data", "methods", "seeds"):
+        if key not in found:
+            source.fail(f"{key} is missing; a study needs data, methods and seeds")
+    plan = Plan(**{"name": Path(source.name).stem, **found})
+    _check_grid(source, plan)
+    if check:
+        _check_names(source, plan)
+    return plan
+
+
+def _fields(source: Source, values: Any, readers: Mapping[str, Reader], *table: str) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        source.fail(f"{'.'.join(table)} should be a table; got {_shown(values)}", *table)
+    for key in values:
+        _one_of(source, "key", key, readers, *table, key)
+    return {key: readers[key](source, value, *table, key) for key, value in values.items()}
+
+
+def _one_of(source: Source, what: str, given: str, known: Iterable[str], *keys: str) -> None:
+    known = list(known)
+    if given not in known:
+        source.fail(f"no {what} {given!r}; {hint(given, known)}", *keys)
+
+
+def _text(source: Source, value: Any, *keys: str) -> str:
+    if not isinstance(value, str):
+        source.fail(f"{keys[-1]} should be text; got {_shown(value)}", *keys)
+    return str(value)
+
+
+def _integer(least: int, most: int = 2**63 - 1) -> Reader:
+    """Return a reader of integers. most: by default what a column of the results can hold."""
+
+    def read(source: Source, value: Any, *keys: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            bound = f"{least} or more" if value.__class__ is not int or value < least else f"at most {most:,}"
+            source.fail(f"{keys[-1]} should be an integer, {bound}; got {_shown(value)}", *keys)
+        return int(value)
+
+    return read
+
+
+def _shown(value: Any) -> str:
+    """Return a value in a message: not all digits of a huge number, nor all of a deeply nested table."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return f"one that is too long to show ({type(value).__name__})"
+    return text if len(text) <= 60 else f"{text[:50]}... ({len(text)} characters)"
+
+
+def _finite(value: Any) -> bool:
+    """Return whether a number, however long an integer, fits a float."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _number(*words: str) -> Reader:
+    def read(source: Source, value: Any, *keys: str) -> float | str:
+        if isinstance(value, str) and value in words:
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value) or value < 0:
+            given = _shown(value)
+            source.fail(f"{keys[-1]} should be {' or '.join(['a number from 0 on', *words])}; got {given}", *keys)
+        return float(value)
+
+    return read
+
+
+def _flag(source: Source, value: Any, *keys: str) -> bool:
+    if not isinstance(value, bool):
+        source.fail(f"{keys[-1]} should be true or false; got {_shown(value)}", *keys)
+    return bool(value)
+
+
+def _many(one: Reader) -> Reader:
+    """Return a reader of a list, or a single value for a list of one."""
+
+    def read(source: Source, value: Any, *keys: str) -> tuple[Any, ...]:
+        return tuple(one(source, item, *keys) for item in (value if isinstance(value, list) else [value]))
+
+    return read
+
+
+def _seeds(source: Source, value: Any, *keys: str) -> tuple[int, ...]:
+    """Read a number of seeds, counted from 0, or a list of them."""
+    if isinstance(value, list):
+        return tuple(_integer(0)(source, item, *keys) for item in value)
+    return tuple(range(_integer(0, MOST_MODELS)(source, value, *keys)))
+
+
+def _methods(source: Source, values: Any, *keys: str) -> tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]:
+    if not isinstance(values, Mapping):
+        source.fail("methods should be tables such as [methods.beta_vae]", *keys)
+    for method, parameters in values.items():
+        if not isinstance(parameters, Mapping):
+            source.fail(f"{method} should be a table of parameters, got {_shown(parameters)}", *keys, method)
+    return tuple(
+        (method, tuple((name, _parameter(source, value, *keys, method, name)) for name, value in parameters.items()))
+        for method, parameters in values.items()
+    )
+
+
+def _parameter(source: Source, value: Any, *keys: str) -> Value | tuple[Value, ...]:
+    for item in value if isinstance(value, list) else [value]:
+        if not isinstance(item, Value) or (isinstance(item, int | float) and not _finite(item)):
+            source.fail(f"{keys[-1]} should be a finite value or a list of them; got {_shown(value)}", *keys)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _versions(source: Source, value: Any, *keys: str) -> tuple[str, ...]:
+    given: tuple[str, ...] = _many(_text)(source, value, *keys)
+    # Before the versions had one name each, study files had them without "udr_".
+    found = tuple(f"udr_{name}" if f"udr_{name}" in UDR_VERSIONS else full_name(name) for name in given)
+    for version in found:
+        _one_of(source, "version of UDR", version, UDR_VERSIONS, *keys)
+    return found
+
+
+def _population(source: Source, value: Any, *keys: str) -> int | str:
+    found: int | str = "auto" if value == "auto" else _integer(1)(source, value, *keys)
+    return found
+
+
+_SCORING: dict[str, Reader] = {
+    "metrics": _many(_text),
+    "protocol": _text,
+    "rows": _integer(1),
+    "repeats": _integer(1),
+    "seed": _integer(0),
+    "tasks": _flag,
+    "also": _many(_text),
+    "interventions": _text,
+}
+_SELECTION: dict[str, Reader] = {
+    "udr": _versions,
+    "partners": _integer(1),
+    "spearman_rows": _integer(3),
+    "kl_threshold": _number(),
+    "dynamics_seeds": _many(_integer(2)),
+    "a2a_seeds": _integer(0),
+}
+_PLAN: dict[str, Reader] = {
+    "name": _text,
+    "data": _many(_text),
+    "methods": _methods,
+    "seeds": _seeds,
+    "latents": _many(_integer(1)),
+    "network": _many(_text),
+    "steps": _many(_integer(1)),
+    "batch": _integer(1),
+    "learning_rate": _number("auto"),
+    "decoder": _text,
+    "reconstruction_weight": _number("auto"),
+    "init": _text,
+    "trace": _flag,
+    "precision": _text,
+    "checkpoint_seconds": _number(),
+    "population": _population,
+    "evaluation": lambda source, values, *keys: Scoring(**_fields(source, values, _SCORING, *keys)),
+    "selection": lambda source, values, *keys: Selection(**_fields(source, values, _SELECTION, *keys)),
+}
+assert list(_PLAN) == [f.name for f in fields(Plan)]
+
+
+def _check_grid(source: Source, plan: Plan) -> None:
+    """Check that there is no empty axis, no model twice, and no more models than a machine can list."""
+    axes: dict[tuple[str, ...], tuple[Any, ...]] = {
+        (key,): getattr(plan, key) for key in ("data", "seeds", "latents", "network", "steps")
+    }
+    axes["methods",] = tuple(method for method, _ in plan.methods)
+    for method, parameters in plan.methods:
+        axes |= {("methods", method, name): value for name, value in parameters if isinstance(value, tuple)}
+    for keys, axis in axes.items():
+        if not axis:
+            source.fail(f"the grid is empty: {keys[-1]} has no value", *keys)
+        seen: set[str] = set()
+        for value in (json.dumps(canonical(item)) for item in axis):
+            if value in seen:
+                source.fail(f"{keys[-1]} has {value} twice: these would be the same models", *keys)
+            seen.add(value)
+    sweeps = [math.prod(len(v) for _, v in given if isinstance(v, tuple)) for _, given in plan.methods]
+    shared = math.prod(len(axis) for keys, axis in axes.items() if len(keys) == 1 and keys != ("methods",))
+    if shared * sum(sweeps) > MOST_MODELS:
+        source.fail(f"the grid has {shared * sum(sweeps):,} models; a study has at most {MOST_MODELS:,}")
+
+
+def _check_names(source: Source, plan: Plan) -> None:
+    """Check the names that only the rest of the package knows."""
+    from karenina import data
+    from karenina.data.naming import split_name
+    from karenina.evaluation.data import WAYS
+    from karenina.evaluation.measures import has_gap, measures
+    from karenina.metrics.registry import PROTOCOLS
+    from karenina.metrics.scoring import of_part
+    from karenina.models.networks import INITS, NETWORKS
+    from karenina.models.objectives import DECODERS
+    from karenina.training.methods import SUPERVISION, defaults, names
+
+    for entry in plan.data:
+        name = split_name(entry)[0]
+        if data.own_path(name) is None:
+            _one_of(source, "data set and no file", name, data.names(), "data")
+    for method, parameters in plan.methods:
+        _one_of(source, "method", method, names(), "methods", method)
+        for name, _ in parameters:
+            known = [*defaults(method), *(SUPERVISION if name in SUPERVISION else ())]
+            _one_of(source, f"parameter of {method}", name, known, "methods", method, name)
+    for network in plan.network:
+        _one_of(source, "network", network, ("auto", *NETWORKS), "network")
+    _one_of(source, "decoder", plan.decoder, DECODERS, "decoder")
+    _one_of(source, "init", plan.init, ("auto", *INITS), "init")
+    _one_of(source, "precision", plan.precision, SETTINGS["precision"].known(), "precision")
+    for metric in plan.evaluation.metrics or ():
+        try:
+            of_part(metric)
+        except ValueError as error:
+            source.fail(str(error), "evaluation", "metrics")
+    for measure in plan.evaluation.also:
+        _one_of(source, "measure", measure, measures(), "evaluation", "also")
+    _one_of(source, "interventions from", plan.evaluation.interventions, WAYS, "evaluation", "interventions")
+    if "zero_shot" in plan.evaluation.also and not all(map(has_gap, plan.data)):
+        source.fail("zero_shot needs data with a gap, such as teapots:gap=exclude", "evaluation", "also")
+    if plan.evaluation.protocol is not None:
+        _one_of(source, "protocol", plan.evaluation.protocol, PROTOCOLS, "evaluation", "protocol")
+
+
+# Seconds; two cores and under an hour; the paper's numbers.
+SCALES = ("smoke", "laptop", "paper")
+
+
+class Kind(Protocol):
+    """A kind of study with its own plan, folder and page. Its functions print what they are asked."""
+
+    def owns(self, folder: Path) -> bool:
+        """Return whether a folder holds a study of this kind."""
+
+    def find(self, what: str, scale: str | None, seeds: int | None) -> Any:
+        """Return the plan that a name, a study file or a folder stands for; None if it is another study's."""
+
+    def models(self, plan: Any) -> int: ...
+    def grid(self, plan: Any) -> str: ...
+    def show_plan(self, plan: Any, workers: int, *, toml: bool, measure: bool, as_json: bool) -> None: ...
+    def run(self, plan: Any, out: Path, workers: int | None, *, as_json: bool, **given: Any) -> None: ...
+    def status(self, folder: Path, *, as_json: bool) -> None: ...
+    def analyse(self, folder: Path, paper: str | None, *, figures: bool, as_json: bool) -> None: ...
+    def report(self, folder: Path, out: Path) -> Path: ...
+
+
+@cache
+def presets() -> dict[str, dict[str, dict[str, Any]]]:
+    """Return name -> scale -> the values of a study file."""
+    found: dict[str, Any] = {}
+    for name, point in _plugins.found("papers").items():
+        with _plugins.blamed(f"the presets of {name} ({point.value}) cannot be read"):
+            found |= tomllib.loads(files(point.value).joinpath("preset.toml").read_text(encoding="utf-8"))
+    return found
+
+
+def preset(name: str, scale: str = "laptop") -> Plan:
+    """Return the plan of a named study."""
+    if name not in presets():
+        raise ValueError(f"no preset {name!r}; {hint(name, presets())}")
+    if scale not in SCALES:
+        raise ValueError(f"no scale {scale!r}; {hint(scale, SCALES)}")
+    values = {"name": f"{name} at {scale} scale", **presets()[name][scale]}
+    return from_values(values, Source(f"preset {name}"), check=False)
+
+
+def kinds() -> dict[str, Kind]:
+    """Return the kinds of study that packages add, by the name that starts one."""
+    return {name: _plugins.load("studies", name) for name in _plugins.found("studies")}
+
+
+def kind_of(folder: Path) -> Kind | None:
+    """Return the kind of the study in a folder; None for one that trains models on data sets."""
+    return next((kind for kind in kinds().values() if kind.owns(folder)), None)

@@ -1,1 +1,0 @@
-"""The tidy table of a study, and the scores that need several models."""

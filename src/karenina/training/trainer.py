@@ -1,0 +1,571 @@
+"""Train models: `train` a data set, a method and a seed -> a run; `train_many` a grid and seeds -> runs."""
+
+import itertools
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from karenina._files import held, leftovers, make_folder, sweep
+from karenina._notebook import bar, in_notebook
+from karenina._process import stops_wait
+from karenina._settings import integer, number, shown, split_settings, with_settings
+from karenina.data import DataSet, TableDataSet, load
+from karenina.models import fast
+from karenina.models.objectives import Objective
+from karenina.models.own import Made, OwnNetworks, own_networks
+from karenina.models.supervised import unsupervised
+from karenina.numerics.checks import as_array
+from karenina.training.config import Config, make_config
+from karenina.training.learners import VAELearner
+from karenina.training.loop import Options, Population, Progress, TrainingDiverged, check_precision, identity, to_tensor
+from karenina.training.methods import Method, find, find_for
+from karenina.training.population import Member, grouped
+from karenina.training.run import (
+    CHECKPOINT,
+    OLDER,
+    BadFile,
+    Run,
+    check_images,
+    make_network,
+    open_as,
+    pick_device,
+    read_about,
+    read_tensors,
+    shapes,
+    write_about,
+    write_run,
+)
+
+_MOST_IMAGES = 10_000  # that a closed form is fitted to
+
+
+@with_settings()
+def train(
+    data: DataSet | str | os.PathLike[str] | NDArray[Any],
+    method: str | Objective | Method = "beta_vae",
+    *,
+    seed: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    encoder: Made | None = None,
+    likelihood: str | None = None,
+    checkpoint_seconds: float = 60.0,
+    device: str = "auto",
+    compile: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    **given: Any,
+) -> Run:
+    """Train a model; with `out`, keep it in that directory and resume there if it was interrupted.
+
+    Parameters
+    ----------
+    data : a data set, its name or path, or images (n, c, h, w), uint8 or floats in [0, 1]
+    method : vae, beta_vae, annealed_vae, factor_vae, beta_tcvae, dip_vae_i, dip_vae_ii, infogan, pca, qlae, hfs
+        From pairs of images ada_gvae, ada_mlvae (docs/weak_supervision.md). Or an objective or a method of your own
+        (see karenina.training.methods).
+    seed : int
+        The same one gives the same bytes on the same machine. factor_vae needs the same number of torch's threads for
+        that: those of its wide discriminator add up in another order, and its codes differ after some steps.
+    steps : int
+        Updates, each from `batch` images drawn with replacement (pca: from as many images, at most 10,000).
+    out : directory, optional
+    network : see karenina.models.networks.NETWORKS
+        "auto" takes conv64, conv32 or mlp, by image size.
+    latents, batch : int
+    learning_rate : float or "auto"
+        "auto" is 1e-3 for mlp, mlp256 and linear and 1e-4, the papers' value, for the others, but for conv64,
+        conv64_released, conv32 and fc with init "he" and networks of your own 10 / steps, from 1e-4 to 1e-3, so that a
+        short run gives a useful model (infogan always has 1e-4 there).
+    init : {"auto", "torch", "glorot", "he"}
+        Initial weights (see docs/methods.md). "auto" is torch for mlp, mlp256 and linear and he for the others;
+        Locatello et al. (2019) used glorot.
+    encoder, decoder : torch modules, or functions that make them, optional
+        Networks of your own in place of `network` (docs/own_method.md). The encoder takes images (n, c, h, w) in [0, 1]
+        and gives means and log-variances, (n, 2 * latents) or two tensors (n, latents); the decoder takes codes
+        (n, latents) and gives logits, or means, of images. A module is copied and begins with its weights; a function
+        (or class) is called once for each run, seeded. They are not stored: a run needs them to resume and to `open`.
+    decoder : {"bernoulli", "gaussian"}, where it is no network
+        The likelihood of images.
+    likelihood : {"bernoulli", "gaussian"}, optional
+        The same, beside a decoder of your own; by default bernoulli.
+    reconstruction_weight : float or "auto"
+        Factor of -log p(x|z); "auto" is 64 * 64 / (height * width), which is 1 at the papers' size.
+    trace : bool
+        Record what the dynamics score reads: the first decoder layer for 200 images at 30 steps.
+    checkpoint_seconds : float
+        How much work a run with `out` can lose when killed. The result is the same to the byte. A damaged checkpoint is
+        noticed, and the run resumes from the one before it.
+    device : {"auto", "cpu", "cuda", "mps"}
+    precision : {"float32", "tf32", "bf16"}
+        Of matrix products and convolutions; tf32 is for NVIDIA GPUs.
+    compile : bool
+        Let torch.compile fuse the network's layers. Starting takes a minute and a C++ compiler; no gain on a CPU.
+    progress : called with a Progress about 200 times or more
+        In a notebook there is a bar without it.
+    **given : the settings above, and parameters of the method, such as beta=4
+        Any method with an objective also learns from labels: supervised=100 images, with supervised_loss and
+        supervised_weight (docs/weak_supervision.md).
+
+    Returns
+    -------
+    Run
+        The same call again returns the finished run at once; what "auto" meant when the run was started is kept. Where
+        `out` has another run that is finished or has a checkpoint it is a ValueError, as is a run that diverges
+        (TrainingDiverged, recorded in run.json).
+
+    Examples
+    --------
+    >>> train("blobs", "beta_vae", beta=16, latents=8, steps=2).history.step.tolist()  # 6,000 steps: 10 s on one core
+    [1, 2]
+    """
+    data = as_data(data)
+    settings, parameters = split_settings(given)
+    described, decoder = find_for(method, parameters), settings["decoder"]
+    own = None if encoder is None and isinstance(decoder, str) else own_networks(encoder, decoder)
+    if own is not None:
+        settings |= _own_settings(own, described, data, settings["network"], settings["latents"])
+        described = replace(described, network=own)
+    elif likelihood not in (None, decoder) and decoder != "bernoulli":
+        raise ValueError(f"likelihood {likelihood!r} and decoder {decoder!r} differ: give one of them")
+    settings |= {"seed": seed, "decoder": likelihood or ("bernoulli" if own else decoder)}
+    config = make_config(data, method, parameters, settings)
+    if progress is None and in_notebook():
+        progress = _notebook_bar(config)
+    if number("checkpoint_seconds", checkpoint_seconds) < 0:
+        raise ValueError(f"checkpoint_seconds must not be negative, got {checkpoint_seconds}")
+    fast.keep_memory()
+    where = pick_device(device)
+    check_precision(config.precision, where)
+    check_memory(config, described)
+    options = Options(where, 1, checkpoint_seconds, progress, compile)
+    if out is None:
+        with stops_wait():
+            found = _train_alone(data, Member(config, described), None, options)
+    else:
+        path = make_folder(out)
+        with alone(path), stops_wait():
+            config = as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
+            done = look_back(path, config, described)
+            sweep(path)
+            found = done or _train_alone(data, Member(config, described), path, options)
+    if isinstance(found, TrainingDiverged):
+        raise found
+    return found
+
+
+def _own_settings(own: OwnNetworks, method: Method, data: DataSet, network: str, latents: int) -> dict[str, Any]:
+    """The name of the user's own networks, and their number of latents."""
+    if method.objective is None or method.learner is not VAELearner:
+        raise ValueError("encoder= and decoder= go with a method that has an objective, such as beta_vae")
+    if network != "auto":
+        raise ValueError(f"network {network!r} and networks of your own: give one of them")
+    name, found = own.measure(data.image_shape)
+    if latents not in (10, found):
+        raise ValueError(f"the encoder gives {found} latents, expected latents={latents}")
+    return {"network": name, "latents": found}
+
+
+def _notebook_bar(config: Config) -> Callable[[Progress], None]:
+    show = bar(f"{config.method}, seed {config.seed}")
+
+    def progress(at: Progress) -> None:
+        words = f"step {at.step:,} of {at.steps:,}, loss {at.row['loss']:.2f}, {at.images_per_second:,.0f} images/s"
+        show(at.step / at.steps, words)
+
+    return progress
+
+
+def _train_alone(
+    data: DataSet, member: Member, path: Path | None, options: Options, done: int = 0, total: int = 1
+) -> Run | TrainingDiverged:
+    """Return the run of a member by itself, from its checkpoint in `path` if there is one, or why it diverged."""
+    config, method = member.config, member.method
+    if method.fit is None:
+        return Population(data, [member], [path], options, None, done, total).run()[0]
+    images = data.sample(min(config.steps * config.batch, _MOST_IMAGES), np.random.default_rng(config.seed))[0]
+    model = method.fit(to_tensor(images, torch.device("cpu")).numpy(), config.latents, config.seed)
+    run = Run(config, model.to(options.device), path=path, history=pd.DataFrame({"step": [config.steps]}))
+    if path is not None:
+        write_about(path, config, "running")
+        write_run(path, run)
+    return run
+
+
+def begun(path: Path | None) -> bool:
+    """Whether there is a checkpoint of a run by itself."""
+    return path is not None and any((path / name).exists() for name in (CHECKPOINT, OLDER))
+
+
+def _drop_checkpoints(path: Path) -> None:
+    for name in (CHECKPOINT, OLDER):
+        (path / name).unlink(missing_ok=True)
+
+
+def as_begun(path: Path, config: Config, free: list[str]) -> Config:
+    """The config of the run in `path` if it differs from ours in nothing but the settings that are `free`, or ours."""
+    if not (path / "run.json").exists():
+        return config
+    begun = read_about(path)["config"]
+    return begun if begun == replace(config, **{name: getattr(begun, name) for name in free}) else config
+
+
+def look_back(path: Path, config: Config, method: Method) -> Run | None:
+    """The run in `path` if it is finished, None if this one may begin or resume there; else a ValueError."""
+    if not (path / "run.json").exists():
+        others = sorted(entry.name for entry in set(path.iterdir()) - leftovers(path, "run.json"))
+        if others:
+            raise ValueError(f"{path} is not empty and not a run: it holds {', '.join(others[:3])}")
+        return None
+    about = read_about(path)
+    if about["status"] == "running" and not begun(path):
+        return None  # it was stopped before there was anything to lose, whatever it was
+    old, new = about["config"].to_json(), config.to_json()
+    different = [f"{key} {old[key]!r} there, {new[key]!r} here" for key in new if old[key] != new[key]]
+    if different:
+        then = "" if about["status"] != "running" else ". To begin anew, remove it"
+        raise ValueError(f"{path} holds a run with another config: {'; '.join(different)}{then}")
+    if about["status"] == "failed":
+        raise TrainingDiverged(f"the run in {path} failed before: {about.get('reason')}")
+    if about["status"] == "finished":
+        run = open_as(path, about["config"], method)
+        for name in (CHECKPOINT, OLDER):
+            (path / name).unlink(missing_ok=True)
+        return run
+    return None
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold a lock on the directory, or raise where another process does."""
+    with held(path) as mine:
+        if not mine:
+            raise ValueError(f"another process is training in {path}")
+        yield
+
+
+def check_memory(config: Config, method: Method) -> None:
+    """A ValueError, before anything is written, for a model that this machine cannot possibly train."""
+    try:
+        here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return
+    weights = sum(sum(map(math.prod, found)) or math.inf for found in trained_shapes(config, method))
+    pixels = 0 if method.fit is not None else config.batch * math.prod(config.image_shape)
+    needed = 4 * (4 * weights + pixels)  # float32; a weight has a gradient and Adam's two moments
+    if needed > here:
+        raise ValueError(
+            f"a batch of {config.batch} and a model of {config.latents} latents and {weights:,.0f} weights "
+            f"need {needed / 1e9:,.0f} GB at least, this machine has {here / 1e9:.0f}"
+        )
+
+
+def trained_shapes(config: Config, method: Method) -> list[list[tuple[int, ...]]]:
+    """The shapes of all tensors of the network, and of each module that is trained beside it."""
+    makes: list[Callable[[], torch.nn.Module]] = [lambda: make_network(config, method)]
+    makes += [partial(beside.build, config.latents, config.parameters) for beside in method.beside]
+    return [list(shapes(make).values()) for make in makes]
+
+
+def as_data(data: DataSet | str | os.PathLike[str] | NDArray[Any]) -> DataSet:
+    """A data set from a data set, a name, a path, or images (n, c, h, w)."""
+    if isinstance(data, DataSet):
+        return data
+    if isinstance(data, str | os.PathLike):
+        return load(data)
+    images = as_array(data)
+    if images.ndim != 4:
+        raise ValueError(f"expected a data set, its name, or images (n, c, h, w); got an array of shape {images.shape}")
+    c, h, w = images.shape[1:]
+    images = check_images(images, (c, h, w))
+    table = np.empty((len(images), 0))
+    return TableDataSet("array", (), table, (c, h, w), lambda index: images[index], source="array")
+
+
+# More models than this gain nothing on a CPU (benchmarks/population.py).
+_MOST_MODELS = 32
+_MEMORY_SHARE = 0.5
+
+
+def train_many(
+    data: DataSet | str | os.PathLike[str] | NDArray[Any],
+    method: str | Objective | Method = "beta_vae",
+    grid: Mapping[str, Any] | None = None,
+    seeds: int | Sequence[int] = 5,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    population: int | str = "auto",
+    checkpoint_seconds: float = 60.0,
+    device: str = "auto",
+    progress: Callable[[Progress], None] | None = None,
+    **fixed: Any,
+) -> list[Run]:
+    """Train a model for every combination in a grid and every seed; those of one network shape are trained as one.
+
+    Parameters
+    ----------
+    data : a data set, its name or path, or images (n, c, h, w).
+    method : as for `karenina.train`.
+    grid : name -> values to sweep, of the method's parameters, of the settings of `train`, or "method" itself.
+    seeds : how many, or which.
+    out : a directory; each model becomes an ordinary run in a directory below it, named after what was swept. The same
+        call resumes after an interruption and trains only what is missing, also with a larger grid.
+    population : how many models are trained as one at most. "auto" is as many as memory and speed allow; 1 trains one
+        model after the other, to the byte as `karenina.train` does.
+    checkpoint_seconds : a population can lose this much work when killed. It ends with the same bytes.
+    device : auto, cpu, cuda or mps.
+    progress : called with a `Progress` about 200 times per population; in a notebook a bar without it.
+    **fixed : settings of `train` and parameters of the method that all models share.
+
+    Returns
+    -------
+    list of Run
+        In the order of the grid, seeds fastest. A model that diverges is left out, with a warning that says why (and
+        its directory says so, too); the others are not touched by it.
+
+    Notes
+    -----
+    A model draws its initial weights, batches and noise from its own seed and is what `karenina.train` makes of it: to
+    the bit on the CPUs tried, elsewhere as far as batched products round like single ones (docs/populations.md).
+
+    >>> runs = train_many("blobs", "beta_vae", {"beta": [1, 16]}, seeds=2, latents=3, steps=2)
+    >>> [(run.config.parameters["beta"], run.config.seed) for run in runs]
+    [(1.0, 0), (1.0, 1), (16.0, 0), (16.0, 1)]
+    """
+    if population != "auto":
+        integer("population", population, 1)
+    if number("checkpoint_seconds", checkpoint_seconds) < 0:
+        raise ValueError(f"checkpoint_seconds must not be negative, got {checkpoint_seconds}")
+    data = as_data(data)
+    where = pick_device(device)
+    points = expand(method, grid or {}, seeds, fixed)
+    members = []
+    for point in points:
+        described = find_for(point.method, point.parameters)
+        members.append(Member(make_config(data, point.method, point.parameters, point.settings), described))
+        check_memory(members[-1].config, described)
+        check_precision(members[-1].config.precision, where)
+    equal: dict[str, str] = {}
+    for point, member in zip(points, members):
+        if equal.setdefault(identity(member.config), point.name) != point.name:
+            first = equal[identity(member.config)]
+            raise ValueError(f"the grid has a model twice: {first} and {point.name} are the same")
+    if out is not None and not os.fspath(out):
+        raise ValueError("out is empty; expected a directory")
+    folder = None if out is None else Path(out)
+    paths = [None if folder is None else folder / point.name for point in points]
+    free = [[name for name, value in point.settings.items() if value == "auto"] for point in points]
+    if progress is None and in_notebook():
+        show = bar(f"{len(points)} models")
+        progress = lambda at: show(at.share, str(at))  # noqa: E731
+    options = Options(where, population, checkpoint_seconds, progress)
+    found = train_members(data, members, paths, options, folder, free)
+    for result in found:
+        if isinstance(result, TrainingDiverged):
+            warnings.warn(str(result), stacklevel=2)
+    return [result for result in found if isinstance(result, Run)]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model of a grid, and the name of its directory."""
+
+    method: str | Objective | Method
+    parameters: dict[str, Any]
+    settings: dict[str, Any]
+    name: str
+
+
+def expand(
+    method: str | Objective | Method, grid: Mapping[str, Any], seeds: int | Sequence[int], fixed: Mapping[str, Any]
+) -> list[Point]:
+    """The models of a grid, seeds fastest."""
+    if not isinstance(grid, Mapping):
+        raise ValueError(f'grid should map names to values, as in {{"beta": [1, 4]}}, got {shown(grid)}')
+    if isinstance(seeds, int | np.integer):
+        seeds = range(integer("seeds", seeds, 1))
+    elif not len(seeds) or len(set(seeds)) != len(seeds):
+        raise ValueError(f"seeds should be a number of seeds or different seeds, got {shown(seeds)}")
+    twice = sorted(set(grid) & set(fixed))
+    if twice or "seed" in {*grid, *fixed}:
+        odd = twice[0] if twice else "seed"
+        raise ValueError(f"{odd} is given twice" if twice else "give seeds=, not seed")
+    columns = [
+        list(value) if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else [value]
+        for value in grid.values()
+    ]
+    for name, column in zip(grid, columns):
+        if not column or len({repr(value) for value in column}) != len(column):
+            raise ValueError(f"{name} should have one value or several different ones, got {shown(column)}")
+    points = []
+    for values in itertools.product(*columns):
+        chosen = dict(zip(grid, (v.item() if isinstance(v, np.generic) else v for v in values)))
+        swept = "".join(f"_{name}={value}" for name, value in chosen.items() if name != "method")
+        of = chosen.pop("method", method)
+        settings, given = split_settings({**fixed, **chosen})
+        title = find(of)[0].rsplit(".", 1)[-1]
+        for seed in seeds:
+            name = f"{title}{swept}_seed={seed}".replace(os.sep, "-")
+            points.append(Point(of, given, {**settings, "seed": seed}, name))
+    return points
+
+
+def train_members(
+    data: DataSet,
+    members: Sequence[Member],
+    paths: Sequence[Path | None],
+    options: Options,
+    folder: Path | None,
+    free: Sequence[list[str]] | None = None,
+) -> list[Run | TrainingDiverged]:
+    """A run for each member, or why it diverged. folder: where populations keep their checkpoints.
+
+    free: the settings of each member that were left to us, which stay what they were when its run began.
+    """
+    fast.keep_memory()
+    _check_names(members)
+    found: dict[int, Run | TrainingDiverged] = {}
+    members = list(members)
+    if folder is not None:
+        sweep(folder)
+    with stops_wait(), ExitStack() as locks:
+        for i, path in enumerate(paths):
+            if path is None:
+                continue
+            locks.enter_context(alone(make_folder(path)))
+            if free is not None:
+                members[i] = Member(as_begun(path, members[i].config, free[i]), members[i].method)
+            try:
+                done = look_back(path, members[i].config, members[i].method)
+            except TrainingDiverged as error:
+                found[i] = error
+                continue
+            sweep(path)
+            if done is not None:
+                found[i] = done
+        left = [i for i in range(len(members)) if i not in found]
+        resumed, left = _resumed(folder, members, left, found)
+        single, crowds = _pack(members, paths, left, options)
+        for indices in [*resumed, *crowds]:
+            crowd = [members[i] for i in indices]
+            into = [paths[i] for i in indices]
+            results = Population(data, crowd, into, options, folder, len(found), len(members)).run()
+            found |= dict(zip(indices, results))
+        for i in single:
+            found[i] = _train_alone(data, members[i], paths[i], options, len(found), len(members))
+        _drop_outdated(folder, members)
+    return [found[i] for i in range(len(members))]
+
+
+def _drop_outdated(folder: Path | None, finished: Sequence[Member]) -> None:
+    """Remove checkpoints of populations, of a larger grid say, some of whose members were finished without them."""
+    known = {identity(member.config) for member in finished}
+    for file, configs in _checkpoints(folder):
+        if known & {identity(config) for config in configs}:
+            file.unlink(missing_ok=True)
+            file.with_suffix(".older").unlink(missing_ok=True)
+
+
+def _checkpoints(folder: Path | None) -> Iterator[tuple[Path, list[Config]]]:
+    """Yield the checkpoints of populations in a folder that can be read, and the configs of their members."""
+    for file in [] if folder is None or not folder.is_dir() else sorted(folder.glob("population-*.safetensors")):
+        with suppress(BadFile, KeyError, TypeError, ValueError):
+            yield file, [Config.from_json(one) for one in read_tensors(file)[1]["members"]]
+
+
+def _check_names(members: Sequence[Member]) -> None:
+    """A ValueError where two methods of one name would give runs that nothing tells apart."""
+    seen: dict[str, Method] = {}
+    for member in members:
+        plain = replace(member.method, objective=unsupervised(member.method.objective))
+        if seen.setdefault(identity(member.config), plain) != plain:
+            raise ValueError(
+                f"two different methods are called {member.config.method}, with equal parameters: "
+                "give each objective a name of its own, or a parameter in which they differ"
+            )
+
+
+def _resumed(
+    folder: Path | None, members: Sequence[Member], left: list[int], found: Mapping[int, Run | TrainingDiverged]
+) -> tuple[list[list[int]], list[int]]:
+    """Populations that were interrupted and whose members are all wanted, and what is left besides.
+
+    A member that is finished already, because the population was killed while it wrote its runs, comes along.
+    """
+    resumed = []
+    for _, configs in _checkpoints(folder):  # members of those that cannot be read are trained anew
+        wanted = {identity(members[i].config): i for i in [*left, *found]}
+        indices = [wanted.get(identity(config), -1) for config in configs]
+        if -1 not in indices and set(indices) & set(left):
+            resumed.append(indices)
+            left = [i for i in left if i not in indices]
+    return resumed, left
+
+
+def _pack(
+    members: Sequence[Member], paths: Sequence[Path | None], left: list[int], options: Options
+) -> tuple[list[int], list[list[int]]]:
+    """Members to train one by one, and populations of the rest, of no more than fit."""
+
+    single = [i for i in left if options.population == 1 or begun(paths[i])]
+    crowds = []
+    rest = [i for i in left if i not in single]
+    for group in grouped([members[i] for i in rest]):
+        indices = [rest[j] for j in group]
+        first = members[indices[0]]
+        if len(indices) == 1 or (options.population == "auto" and not worth_stacking(first, options.device)):
+            single += indices
+            continue
+        most = _MOST_MODELS if options.population == "auto" else int(options.population)
+        fit = max(int(_MEMORY_SHARE * memory(options.device) / bytes_of(first)), 1)
+        if fit < min(most, len(indices)) and options.population != "auto":
+            warnings.warn(f"{most} models need more memory than there is: training {fit} at a time", stacklevel=4)
+        for part in np.array_split(indices, math.ceil(len(indices) / min(most, fit))):
+            if len(part) == 1:
+                single += part.tolist()
+            else:
+                crowds.append(part.tolist())
+    return sorted(single), crowds
+
+
+def worth_stacking(member: Member, device: torch.device) -> bool:
+    """Whether a population of such members is faster than one after the other.
+
+    Fully connected networks: always. Convolutions: on a CPU the layers alone keep it busy, and stacked ones are slower
+    (benchmarks/population.py); an accelerator is idle most of the time with one small model.
+    """
+    if not member.stackable:
+        return False
+    with torch.device("meta"):
+        network = make_network(member.config, member.method)
+    convolutions = any(isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) for layer in network.modules())
+    return device.type != "cpu" or not convolutions
+
+
+def memory(device: torch.device) -> float:
+    """Bytes that are free."""
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # Windows
+        return math.inf
+
+
+def bytes_of(member: Member) -> float:
+    """What a member of a population takes: weights, gradients and moments, and activations and their gradients."""
+    c = member.config
+    found = [shape for module in trained_shapes(c, member.method) for shape in module]
+    weights = sum(map(math.prod, found))
+    units = sum(shape[0] for shape in found if len(shape) == 1)
+    return 4 * (4 * weights + c.batch * (4 * units + 6 * math.prod(c.image_shape)))
