@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +27,44 @@ def load(group: str, name: str) -> Any:
     point = found(group)[name]
     with blamed(f"the plug-in {name} ({point.value}) cannot be loaded"):
         return point.load()
+
+
+def lazy_package(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return __getattr__, __dir__ and __all__ of a package whose names are loaded on first use.
+
+    The names are those that the stub file beside it imports: "from MODULE import NAME as NAME", a line for each.
+    """
+    lines = Path(file).with_suffix(".pyi").read_text(encoding="utf-8").splitlines()
+    words = [line.split() for line in lines if line.startswith("from ")]
+    homes = {name: module for _, module, _, name, *_ in words}
+
+    def load_name(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = homes[name]
+        return need(f"{package}.{name}") if home == package else getattr(need(home), name)
+
+    return load_name, lambda: sorted(homes), [name for name, home in homes.items() if home != package]
+
+
+def lazy_modules(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+    """Return __getattr__ of a package whose modules are imported when they are first named: `karenina.pages.page`.
+
+    homes: public name -> the module that it lives in.
+    """
+    known = dict(homes or {})
+
+    def load_name(name: str) -> Any:
+        if name in known:
+            return getattr(need(f"{package}.{known[name]}"), name)
+        try:
+            return need(f"{package}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{package}.{name}":
+                raise
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return load_name
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The settings of training, in one table.
 
-From it come the fields of a run's config, the arguments of `karenina.train` and of DisentanglingVAE, the keys of a study
-file and the options of `karenina train`. A new setting is one entry here, and the place that reads it.
+From it come the fields of a run's config, the arguments of `karenina.train` and of DisentanglingVAE, the keys of a
+study file and the options of `karenina train`. A new setting is one entry here, and the place that reads it.
 """
 
 import inspect
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from karenina._words import hint
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class")
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,21 @@ def with_settings(names: Iterable[str] = SETTINGS) -> Callable[[Function], Funct
         ours = [one for one in own if one not in rest]
         function.__signature__ = known.replace(parameters=[*ours, *added, *rest])  # type: ignore[attr-defined]
         return function
+
+    return decorate
+
+
+def setting_fields(after: str, default: Callable[[Setting], Any] | None = None) -> Callable[[type[Class]], type[Class]]:
+    """Return a decorator, to stand below @dataclass, that gives a class a field for each setting, after this one."""
+
+    def decorate(cls: type[Class]) -> type[Class]:
+        own = dict(cls.__annotations__)
+        place = list(own).index(after) + 1
+        ours = {name: setting.kind for name, setting in SETTINGS.items()}
+        cls.__annotations__ = dict([*list(own.items())[:place], *ours.items(), *list(own.items())[place:]])
+        for name, setting in SETTINGS.items() if default is not None else ():
+            setattr(cls, name, default(setting))
+        return cls
 
     return decorate
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import karenina
-from karenina.evaluation import more, ranking
+from karenina.evaluation import ranking
 from karenina.evaluation.ranking import centrality
 
 
@@ -62,7 +62,7 @@ def test_runs_are_ranked(runs, by, monkeypatch):
 
 
 def test_shift_and_reasoning_are_measured_of_a_run(runs, monkeypatch):
-    monkeypatch.setattr(more, "REASONING", (32, 64))
+    monkeypatch.setattr("karenina.papers.since2020.reasoning.REASONING", (32, 64))
     found = karenina.evaluate(runs[0], metrics=["mig"], rows=300, also=["shift", "reasoning"])
     names = {row[0] for row in found.rows()}
     assert {

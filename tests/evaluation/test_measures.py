@@ -13,8 +13,8 @@ from karenina.evaluation.measures import (
     Measured,
     has_gap,
     label_noise,
+    measure,
     measures,
-    more_rows,
     regression,
     zero_shot,
 )
@@ -112,7 +112,7 @@ def test_an_unknown_measure_is_one_clear_line(blobs):
     with pytest.raises(
         ValueError, match="nothing called 'zeroshot' can be measured also; did you mean zero_shot. Known: regression"
     ):
-        more_rows(["zeroshot"], measured(blobs.astype(np.float32), blobs))
+        measure(["zeroshot"], measured(blobs.astype(np.float32), blobs))
     text = 'data = "blobs"\nseeds = 1\nmethods.vae = {}\nevaluation = {also = ["%s"]}'
     with pytest.raises(ValueError, match="no measure 'zeroshot'; did you mean zero_shot"):
         parse(text % "zeroshot")
@@ -144,7 +144,7 @@ def test_wrong_labels_and_zero_shot_are_among_the_tasks(blobs, monkeypatch):
     assert found["mig_noise_3"] < found["mig_noise_1"] < found["mig_noise_0"]
     run = karenina.train("teapots:gap=exclude", "pca", latents=2, steps=2)
     seen = {}
-    monkeypatch.setattr("karenina.evaluation.scoring.more_rows", lambda names, measured: seen.update(names=names) or [])
+    monkeypatch.setattr("karenina.evaluation.scoring.measure", lambda names, measured: seen.update(names=names) or [])
     monkeypatch.setattr("karenina.evaluation.scoring.sampler_of", lambda *given: None)
     few = partial(evaluate, rows=20)
     monkeypatch.setattr("karenina.evaluation.scoring.evaluate", few)

@@ -14,10 +14,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from karenina.papers.duan2020.clustering import study
 from karenina.papers.duan2020.clustering.agent import TrueTransition, random_actions
+from karenina.papers.duan2020.clustering.monet import train_transitions
 from karenina.papers.duan2020.clustering.plan import ClusteringPlan, plan_for
 from karenina.papers.duan2020.clustering.results import correlations, verdict
 from karenina.papers.duan2020.clustering.study import ClusteringStudy, foreground_ari, part_of, same_slots
-from karenina.papers.duan2020.clustering.training import train_transitions
 from karenina.papers.duan2020.clustering.world import random_sprites, render_with_masks
 from karenina.training.run import read_tensors
 

@@ -37,7 +37,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     ("words", "message"),
     [
         (["--set", "seed=1"], "--set seed is not possible: give it as --seed"),
-        (["--set", "steps="], "give it as --steps"),
+        (["--set", "steps="], "steps must be an integer, 1 or more, got ''"),
         (["--set", "data="], "give it as DATA"),
         (["--set", "method=vae"], "give it as METHOD"),
         (["--set", "out=b"], "give it as --out"),

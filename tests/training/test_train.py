@@ -340,14 +340,14 @@ def test_pca_has_no_kl_where_nothing_varies():
     np.testing.assert_allclose(run.decode(run.encode(images)[0]), images, atol=1e-3)
 
 
-@pytest.mark.parametrize(("method", "parameters"), [one for one in EVERY_METHOD if one[0] != "factor_vae"])
-def test_the_number_of_threads_does_not_matter(method: str, parameters: dict[str, Any]) -> None:
-    """factor_vae with its wide discriminator alone differs, as the description of `train` says."""
+@pytest.mark.parametrize(("method", "parameters"), EVERY_METHOD)
+def test_another_number_of_threads_changes_rounding_alone(method: str, parameters: dict[str, Any]) -> None:
     before, found, images = torch.get_num_threads(), [], load("blobs").sample(64, 0)[0]
     try:
-        for threads in (1, 2):
+        for threads in (1, 2, 2):
             torch.set_num_threads(threads)
             found.append(train("blobs", method, steps=3, batch=64, latents=3, **parameters).encode(images)[0])
     finally:
         torch.set_num_threads(before)
-    assert np.array_equal(*found)
+    assert np.array_equal(found[1], found[2])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-4)

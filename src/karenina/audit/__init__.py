@@ -8,6 +8,7 @@
 '✓ 0.99 / 0.00'
 """
 
+from karenina._plugins import lazy_modules
 from karenina.audit._hyperparameters import hyperparameters
 from karenina.audit._rules import Cell, characteristics, rules, table_1
 from karenina.audit.experiments import EXPERIMENTS, Experiment
@@ -30,3 +31,5 @@ __all__ = [
     "table_1",
     "write",
 ]
+
+__getattr__ = lazy_modules(__name__)

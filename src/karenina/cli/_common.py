@@ -1,13 +1,18 @@
 """What several modules of commands share."""
 
+import functools
+import inspect
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+import karenina
 from karenina._console import plain_console, visible
+from karenina._settings import SETTINGS
 from karenina.cli._help import completing
 
 DataDir = Annotated[
@@ -41,9 +46,7 @@ FactorsCsv = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse a folder with an image that cannot be read.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
-Precision = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Precision of matrix products: float32 (default), tf32 or bf16.")
-]
+Precision = Annotated[str | None, typer.Option(metavar="NAME", help=SETTINGS["precision"].about)]
 Device = Annotated[
     str | None,
     typer.Option(
@@ -65,7 +68,6 @@ def with_options(
     >>> with_options("photos", "64", True, None), with_options("photos:crop=178", "64x48", False, None)
     ('photos:grey=true,size=64', 'photos:crop=178,size=64x48')
     """
-    from karenina.data.naming import join_name, split_name
 
     given = {"size": size, "grey": True if grey else None, "factors_csv": factors_csv, "strict": strict or None}
     if all(value is None for value in given.values()):
@@ -73,16 +75,40 @@ def with_options(
     if data is None:
         option = next(name for name, value in given.items() if value is not None).replace("_", "-")
         raise ValueError(f"--{option} is about data of your own: give it by --data, too")
-    name, options = (data, {}) if Path(data).exists() else split_name(data)
-    return join_name(name, options | {key: value for key, value in given.items() if value is not None})
+    name, options = (data, {}) if Path(data).exists() else karenina.data.naming.split_name(data)
+    return karenina.data.naming.join_name(
+        name, options | {key: value for key, value in given.items() if value is not None}
+    )
+
+
+def with_setting_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that has an option for each setting of training; the function gets those given as `settings`."""
+    metavars = {int: "N", float: "X", str: "NAME"}
+    added = []
+    for name, one in SETTINGS.items():
+        text = one.about if one.kind is bool else f"{one.about} [default: {one.default}]"
+        option = typer.Option(f"--{name.replace('_', '-')}", metavar=metavars.get(one.kind), help=text)
+        kind = Annotated[one.kind | None, option]
+        added.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind))
+
+    @functools.wraps(function)
+    def command(**given: Any) -> None:
+        chosen = {name: given.pop(name) for name in SETTINGS}
+        function(**given, settings={name: value for name, value in chosen.items() if value is not None})
+
+    known = inspect.signature(function)
+    own = [one for name, one in known.parameters.items() if name != "settings"]
+    place = [one.name for one in own].index("device")
+    command.__signature__ = known.replace(  # type: ignore[attr-defined]
+        parameters=[one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own[:place], *added, *own[place:])]
+    )
+    return command
 
 
 def use_device(name: str | None) -> None:
     """Let whatever this command starts, also in processes of its own, use the device."""
     if name is not None:
-        from karenina.training.run import pick_device
-
-        pick_device(name)  # a wrong word is said before the work
+        karenina.training.run.pick_device(name)  # a wrong word is said before the work
         os.environ["KARENINA_DEVICE"] = name
 
 
@@ -116,9 +142,11 @@ def bar(*more: str) -> Any:
 
 def own_data(data: str | None, *paths: str | os.PathLike[str]) -> tuple[str, ...]:
     """The option --data for a command on runs of data that are nobody's but the user's."""
-    from karenina.data import REGISTRY, names
-    from karenina.data.naming import split_name
 
-    if data is None or data in REGISTRY or split_name(data)[0] in names():
+    if (
+        data is None
+        or data in karenina.data.REGISTRY
+        or karenina.data.naming.split_name(data)[0] in karenina.data.names()
+    ):
         return ()
     return ("--data", data)

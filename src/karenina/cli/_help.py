@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+import karenina
 from karenina import _plugins
 from karenina._console import plain_console, say
 from karenina._process import exit_code
@@ -29,9 +30,7 @@ def registered(what: str) -> list[str]:
     ['vae', 'beta_vae']
     """
     if what == "presets":
-        from karenina.studies.plan import presets
-
-        return [*presets(), *_plugins.found("studies")]
+        return [*karenina.studies.plan.presets(), *_plugins.found("studies")]
     file, variable, group = REGISTRIES[what]
     tree = ast.parse((Path(__file__).parents[1] / file).read_text(encoding="utf-8"))
     for node in tree.body:

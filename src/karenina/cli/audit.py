@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+import karenina
 from karenina._console import print_json, say
 from karenina._process import cores
 from karenina.cli._common import Json, bar, console
@@ -54,8 +55,6 @@ def audit(
     Writes curves, Table 1 of Carbonneau et al. (2022) (codes that are modular but not compact) and its Table 2,
     computed: every tick with its number and its rule.
     """
-    from karenina.audit import run, write
-    from karenina.audit.pages import characteristics_text, table_1_text
 
     if hyperparameters:
         _print_hyperparameters(metrics, protocol or ["ours"], full, as_json)
@@ -69,7 +68,7 @@ def audit(
     with bar("count") as shown:
         task = shown.add_task("audit", total=None, count="")
         try:
-            found = run(
+            found = karenina.audit.run(
                 metrics or None,
                 protocols=protocol or ["ours", "quantile"],
                 mine=own,
@@ -85,13 +84,20 @@ def audit(
             )
         except KeyboardInterrupt as stop:
             raise type(stop)("stopped; the same call resumes") from None
-    written = write(found, out)
+    written = karenina.audit.write(found, out)
     if as_json:
         failed = found.failures()
-        tables = {"modular_not_compact": table_1_text(found), "characteristics": characteristics_text(found)}
+        tables = {
+            "modular_not_compact": karenina.audit.pages.table_1_text(found),
+            "characteristics": karenina.audit.pages.characteristics_text(found),
+        }
         print_json({**tables, "failures": failed, "files": list(written)})
         return
-    screen, cases, answers = console(), table_1_text(found), characteristics_text(found, short=True)
+    screen, cases, answers = (
+        console(),
+        karenina.audit.pages.table_1_text(found),
+        karenina.audit.pages.characteristics_text(found, short=True),
+    )
     answers = answers.loc[:, (answers != "–").any()]
     for name in dict.fromkeys(key.protocol for key in found.keys):
         if "redundancy" in found.about["experiments"]:
@@ -108,9 +114,8 @@ def audit(
 
 
 def _print_hyperparameters(metrics: list[str] | None, protocols: list[str], trees: bool, as_json: bool) -> None:
-    from karenina.audit._hyperparameters import hyperparameters
 
-    found = hyperparameters(metrics or None, protocols, trees=trees)
+    found = karenina.audit._hyperparameters.hyperparameters(metrics or None, protocols, trees=trees)
     if as_json:
         print_json(found)
         return

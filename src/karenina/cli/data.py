@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+import karenina
 from karenina._console import next_steps, print_json, say
 from karenina.cli._common import DataDir, DataName, FactorsCsv, Grey, Json, Size, Strict, bar, console, with_options
 from karenina.cli._help import App, completing
@@ -18,9 +19,7 @@ def data_list(data_dir: DataDir = None, as_json: Json = False) -> None:
     """Every data set by name, its factors, and whether it is rendered or read from an official file."""
     from rich.table import Table
 
-    from karenina.data import catalogue
-
-    entries = catalogue(data_dir)
+    entries = karenina.data.catalogue(data_dir)
     if as_json:
         print_json([asdict(entry) for entry in entries])
         return
@@ -48,14 +47,11 @@ def data_show(
     as_json: Json = False,
 ) -> None:
     """Draw one row per factor: that factor varied, the others fixed."""
-    from karenina.data import load
-    from karenina.data.naming import split_name
-    from karenina.data.sheet import draw_sheet
 
     word = with_options(name, size, grey, factors_csv, strict)
-    data = load(str(word), data_dir=data_dir)
-    out = out or Path(f"{split_name(data.name)[0]}.png")
-    draw_sheet(data, out, columns=columns, seed=seed)
+    data = karenina.data.load(str(word), data_dir=data_dir)
+    out = out or Path(f"{karenina.data.naming.split_name(data.name)[0]}.png")
+    karenina.data.sheet.draw_sheet(data, out, columns=columns, seed=seed)
     if as_json:
         factors = dict(zip(data.factor_names, data.factor_sizes))
         known = {"name": data.name, "image_shape": data.image_shape, "factors": factors, "source": data.source}
@@ -74,7 +70,6 @@ def data_get(
     as_json: Json = False,
 ) -> None:
     """Download the official files of a data set: checked, resumed after a cut, in place only when whole."""
-    from karenina.data.download import get
 
     if data_dir is None:
         raise ValueError("say where the files should go: --data-dir DIR, or set KARENINA_DATA")
@@ -89,7 +84,7 @@ def data_get(
             rate = f"{speed / 1e6:.1f} MB/s" if speed else ""
             shown.update(tasks[file], completed=done, total=total, size=size, speed=rate)
 
-        paths = list(get(name, data_dir, progress))
+        paths = list(karenina.data.download.get(name, data_dir, progress))
     if as_json:
         print_json({"files": paths})
         return

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+import karenina
 from karenina._console import next_steps, print_json, say
 from karenina._process import exit_code
 from karenina.cli._common import Device, FactorsCsv, Grey, Json, Size, Strict, bar, use_device, with_options
@@ -52,8 +53,6 @@ def fit(
     Ctrl-C and SIGTERM end it early, with the answer so far; the exit code is 130 and 143 then.
     """
     started = time.monotonic()  # what is imported below counts
-    from karenina.fitting.core import fit as run
-    from karenina.fitting.job import STOPS
 
     side: Any = int(size) if size is not None and size.isdecimal() else size
     word = str(with_options(images, None, grey, factors_csv, strict))
@@ -69,7 +68,7 @@ def fit(
             shown.update(task, completed=at.share, description=str(at), visible=at.share < 1)
 
         try:
-            found = run(
+            found = karenina.fitting.core.fit(
                 word,
                 out=out,
                 time=budget,
@@ -101,8 +100,8 @@ def fit(
             say(f"wrote {found.page} ({found.page.stat().st_size / 1e6:.1f} MB)")
         if found.best is not None:
             next_steps(("encode", out, images, "--out", "codes.parquet"), ("export", out))
-    if found.stopped in STOPS:
-        raise typer.Exit(exit_code(STOPS[found.stopped]()))
+    if found.stopped in karenina.fitting.job.STOPS:
+        raise typer.Exit(exit_code(karenina.fitting.job.STOPS[found.stopped]()))
     if found.answer["run"] is None:
         raise typer.Exit(1)
 
@@ -120,17 +119,18 @@ def encode(
     as_json: Json = False,
 ) -> None:
     """Write the codes of images to a table: a row per image, a column per latent, by its name if it has one."""
-    from karenina.fitting.encoding import beside
-    from karenina.fitting.encoding import encode as run_encode
 
     use_device(device)
-    count = run_encode(run, str(with_options(images, None, False, None, strict)), out, active=active)
-    about = json.loads(beside(out).read_text(encoding="utf-8"))
+    count = karenina.fitting.encoding.encode(
+        run, str(with_options(images, None, False, None, strict)), out, active=active
+    )
+    about = json.loads(karenina.fitting.encoding.beside(out).read_text(encoding="utf-8"))
     inactive = [one["name"] for one in about["latents"] if one["active"] is False]
     if as_json:
         print_json({"codes": out, "images": count, "inactive": inactive})
         return
-    say(f"wrote the codes of {count:,} images to {out}, and what is known of their latents to {beside(out)}")
+    about = karenina.fitting.encoding.beside(out)
+    say(f"wrote the codes of {count:,} images to {out}, and what is known of their latents to {about}")
     if inactive:
         below = f"not active (a KL of at most {about['kl_threshold']:g} nats): they carry nothing"
         say(f"{len(inactive)} of {len(about['latents'])} latents are {below}: {', '.join(inactive)}")
@@ -143,9 +143,8 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write a model for other programs: ONNX, TorchScript, or a folder for the Hugging Face hub."""
-    from karenina.fitting.export import export as run_export
 
-    files = list(run_export(run, out, to))
+    files = list(karenina.fitting.export.export(run, out, to))
     if as_json:
         print_json({"files": files})
         return

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import karenina
 from karenina._active import ACTIVE_KL
 from karenina._console import next_steps, say
 from karenina.cli._common import (
@@ -61,12 +62,8 @@ def rank(
     """Rank runs without labels; the best is first."""
     from rich.table import Table
 
-    from karenina.evaluation.ranking import plot_pairs, settings_apart
-    from karenina.evaluation.ranking import rank as rank_runs
-    from karenina.fitting.folder import folders_of_models
-
     use_device(device)
-    folders = [folder for path in runs for folder in folders_of_models(path)]
+    folders = [folder for path in runs for folder in karenina.fitting.folder.folders_of_models(path)]
     word = with_options(data, size, grey, factors_csv)
     with bar("count") as shown:
         task = shown.add_task("encode", total=None, count="")
@@ -75,7 +72,7 @@ def rank(
             doing = "compare" if done == total else "encode"
             shown.update(task, completed=done, total=total, description=doing, count=f"{done} of {total} runs")
 
-        ranking = rank_runs(
+        ranking = karenina.evaluation.ranking.rank(
             folders,
             by,
             rows=rows,
@@ -86,12 +83,12 @@ def rank(
             progress=progress,
         )
     if plot is not None:
-        plot_pairs(ranking, plot)
+        karenina.evaluation.ranking.plot_pairs(ranking, plot)
     if as_json:
         print(ranking.frame.to_json(orient="records", indent=2))
         return
     frame = ranking.frame
-    apart, shared = settings_apart([run.config for run in ranking.runs])
+    apart, shared = karenina.evaluation.ranking.settings_apart([run.config for run in ranking.runs])
     try:
         folder = os.path.commonpath([os.path.dirname(run) for run in frame["run"]])
     except ValueError:  # of paths from here and from the root

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+import karenina
 from karenina._active import ACTIVE_KL
 from karenina._console import next_steps, print_json, say
 from karenina.cli._common import DataDir, Device, FactorsCsv, Grey, Json, OwnData, Size, use_device, with_options
@@ -33,16 +34,14 @@ def report(
     as_json: Json = False,
 ) -> None:
     """One page that shows a study: which models to pick, every model, every analysis."""
-    from karenina.fitting.folder import folders_of_models
-    from karenina.pages.page import report as make
 
     data = with_options(data, size, grey, factors_csv)
     use_device(device)
     progress = (lambda text: say(text, file=sys.stderr)) if sys.stderr.isatty() else None
     options: dict[str, Any] = {"figures": figures, "files": files, "megabytes": megabytes, "progress": progress}
-    folders = [folder for path in paths for folder in folders_of_models(path)]
+    folders = [folder for path in paths for folder in karenina.fitting.folder.folders_of_models(path)]
     where = out if out is not None or folders == paths else paths[0] / "report"
-    _wrote(make(folders, where, data=data, data_dir=data_dir, **options), as_json)
+    _wrote(karenina.pages.page.report(folders, where, data=data, data_dir=data_dir, **options), as_json)
 
 
 def show(
@@ -66,14 +65,14 @@ def show(
     as_json: Json = False,
 ) -> None:
     """What a model has learnt: a page with live latents, and traversals (PNG, GIF) and reconstructions."""
-    from karenina.fitting.encoding import chosen_run
-    from karenina.pages.page import show as make
 
     data = with_options(data, size, grey, factors_csv)
     use_device(device)
-    chosen = chosen_run(run).path
+    chosen = karenina.fitting.encoding.chosen_run(run).path
     assert chosen is not None
-    page = make(chosen, run / "report" if out is None else out, span=span, seed=seed, data=data, data_dir=data_dir)
+    page = karenina.pages.page.show(
+        chosen, run / "report" if out is None else out, span=span, seed=seed, data=data, data_dir=data_dir
+    )
     pictures = [page.parent / name for name in ("traversal.png", "traversal.gif", "reconstructions.png")]
     if not as_json:
         for picture in pictures:
@@ -95,11 +94,13 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Two models side by side, each latent of one matched with one of the other."""
-    from karenina.pages.compare import compare as make
 
     data = with_options(data, size, grey, factors_csv)
     use_device(device)
-    _wrote(make(first, second, out, kl_threshold=kl_threshold, data=data, data_dir=data_dir), as_json)
+    _wrote(
+        karenina.pages.compare.compare(first, second, out, kl_threshold=kl_threshold, data=data, data_dir=data_dir),
+        as_json,
+    )
 
 
 def demo(
@@ -109,10 +110,11 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """The main job in a minute: train a sweep, choose without labels, check with labels, make the page."""
-    from karenina.pages.demo import demo as run
 
     use_device(device)
-    page, best = run(out, workers, say=(lambda text: say(text, file=sys.stderr)) if as_json else say)
+    page, best = karenina.pages.demo.demo(
+        out, workers, say=(lambda text: say(text, file=sys.stderr)) if as_json else say
+    )
     if as_json:
         _wrote(page, as_json, study=out / "study", best=best)
     else:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import karenina
 from karenina._console import say
 from karenina._files import atomic
 from karenina._plugins import named
@@ -96,16 +97,12 @@ def score(
     data_dir: DataDir = None,
 ) -> None:
     """Score codes against factors, or a run, with every metric."""
-    from karenina.evaluation.scoring import ALSO_TASKS, evaluate, run_table
-    from karenina.evaluation.scoring import score as score_arrays
-    from karenina.metrics.files import read_codes
-    from karenina.metrics.scoring import select
 
     words = [name.strip() for name in metrics.split(",") if name.strip()] if metrics is not None else None
     names = None if words is None else [named(word) if ":" in word else word for word in words]
     data = with_options(data, size, grey, factors_csv)
     use_device(device)
-    select(names, protocol)  # a misspelt name is an error before the work, not after
+    karenina.metrics.scoring.select(names, protocol)  # a misspelt name is an error before the work, not after
     published = _published(against, protocol) if against is not None else None
     if any(path.is_dir() for path in paths) and (code_names or factor_columns or missing != "refuse"):
         raise ValueError("--codes, --factors and --missing go with files of codes and factors, not with runs")
@@ -114,21 +111,22 @@ def score(
         _compare(paths, names, protocol, seed, data, data_dir, as_json, csv, columns)
         return
     if len(paths) == 1 and paths[0].is_dir():
-        from karenina.evaluation.data import data_of
-        from karenina.fitting.encoding import chosen_run
-
-        run = chosen_run(paths[0])
-        images = data_of(run, data, data_dir)
+        run = karenina.fitting.encoding.chosen_run(paths[0])
+        images = karenina.evaluation.data.data_of(run, data, data_dir)
         given: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "tasks": tasks}
-        given |= {"interventions": interventions, "also": ALSO_TASKS if tasks else ()}
+        given |= {"interventions": interventions, "also": karenina.evaluation.scoring.ALSO_TASKS if tasks else ()}
         if published is not None:
             given["rows"] = published.rows
-        table = run_table(evaluate(run, images, metrics=names, **given))
+        table = karenina.evaluation.scoring.run_table(
+            karenina.evaluation.scoring.evaluate(run, images, metrics=names, **given)
+        )
     else:
         if data is not None:
             raise ValueError("--data goes with a run directory")
-        codes, factors, factor_names = read_codes(paths, **columns)
-        table = score_arrays(codes, factors, names, protocol, repeats, seed, factor_names=factor_names, tasks=tasks)
+        codes, factors, factor_names = karenina.metrics.files.read_codes(paths, **columns)
+        table = karenina.evaluation.scoring.score(
+            codes, factors, names, protocol, repeats, seed, factor_names=factor_names, tasks=tasks
+        )
     if csv is not None:
         table.to_csv(csv)
     place = _standing(table, against) if against is not None else None
@@ -144,24 +142,20 @@ def score(
             shown = place.to_string(index=False, float_format="{:.2f}".format, formatters=formats)
             say(*shown.split("\n"))
     if plot is not None:
-        from karenina.metrics.plots import plot_scores
-
-        plot_scores(table, plot)
+        karenina.metrics.plots.plot_scores(table, plot)
 
 
 def _published(against: str, protocol: str | None) -> "Scoring":
     """How the published models were scored; a ValueError before any work if there are none of this data set."""
-    from karenina.studies.published import check_protocol, scoring
 
-    how = scoring(against)
-    check_protocol(protocol, against)
+    how = karenina.studies.published.scoring(against)
+    karenina.studies.published.check_protocol(protocol, against)
     return how
 
 
 def _standing(table: "Table", against: str) -> Any:
-    from karenina.studies.published import standing
 
-    return standing(table, against)
+    return karenina.studies.published.standing(table, against)
 
 
 def _compare(
@@ -176,8 +170,6 @@ def _compare(
     columns: dict[str, Any],
 ) -> None:
     """The differences of two representations of the same rows."""
-    from karenina.evaluation.scoring import difference
-    from karenina.metrics.table import TRUST
 
     if columns["missing"] != "refuse":
         raise ValueError("--missing drop might leave other rows of the one than of the other: drop them before")
@@ -185,7 +177,9 @@ def _compare(
         first, second, factors, continuous = _encoded(paths, seed, data, data_dir)
     else:
         first, second, factors, continuous = *_same_rows(paths, columns), None
-    found = difference(first, second, factors, metrics, protocol, seed=seed, continuous=continuous)
+    found = karenina.evaluation.scoring.difference(
+        first, second, factors, metrics, protocol, seed=seed, continuous=continuous
+    )
     if csv is not None:
         with atomic(csv) as part:
             found.to_csv(part, index=False)
@@ -196,22 +190,20 @@ def _compare(
     say(*found.to_string(index=False, float_format="{:.3f}".format).split("\n"))
     if "modularity" in set(found.metric):
         say("modularity: the interval is wider, and p larger, than it need be")
-    say(TRUST)
+    say(karenina.metrics.table.TRUST)
 
 
 def _encoded(paths: list[Path], seed: int, data: str | None, data_dir: Path | None) -> tuple[Any, Any, Any, list[bool]]:
     """Codes of the same images by two runs of one data set, the factors, and which of these are continuous."""
-    from karenina.evaluation.data import data_of, inputs
-    from karenina.fitting.encoding import chosen_run
 
-    runs = [chosen_run(path) for path in paths]
+    runs = [karenina.fitting.encoding.chosen_run(path) for path in paths]
     names = [run.config.data for run in runs]
     if names[0] != names[1]:
         raise ValueError(f"one run was trained on {names[0]}, the other on {names[1]}: compare runs of one data set")
-    found = data_of(runs[0], data, data_dir)
+    found = karenina.evaluation.data.data_of(runs[0], data, data_dir)
     if not found.labelled:
         raise ValueError(f"{names[0]} has no labels to compare scores with; `karenina rank` needs none")
-    images, factors = inputs(found, ROWS, seed)
+    images, factors = karenina.evaluation.data.inputs(found, ROWS, seed)
     first, second = (run.encode(images)[0] for run in runs)
     return first, second, factors, [size is None for size in found.factor_sizes]
 
@@ -220,9 +212,7 @@ def _same_rows(paths: list[Path], columns: dict[str, Any]) -> tuple[Any, Any, An
     """Codes of two files, and the factors, which must be the same in both."""
     import numpy as np
 
-    from karenina.metrics.files import read_codes
-
-    (first, factors, _), (second, others, _) = (read_codes([path], **columns) for path in paths)
+    (first, factors, _), (second, others, _) = (karenina.metrics.files.read_codes([path], **columns) for path in paths)
     if np.shape(factors) != np.shape(others) or not np.array_equal(factors, others):
         raise ValueError(f"{paths[0]} and {paths[1]} have different factors: a comparison needs codes of the same rows")
     return first, second, factors

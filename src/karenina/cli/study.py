@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import karenina
 from karenina._console import next_steps, print_json, say, visible
 from karenina._process import cores
 from karenina.cli._common import DataDir, Device, Json, Precision, console, use_device
@@ -36,22 +37,24 @@ def presets(as_json: Json = False) -> None:
     """The papers' studies and how many models each has at each scale."""
     from rich.table import Table
 
-    from karenina.studies.plan import SCALES, kinds, preset
-    from karenina.studies.plan import presets as named
-
     rows = {}
-    for name in named():
-        plans = [preset(name, scale) for scale in SCALES]
+    for name in karenina.studies.plan.presets():
+        plans = [karenina.studies.plan.preset(name, scale) for scale in karenina.studies.plan.SCALES]
         rows[name] = [len(plan.points) for plan in plans], _grid(plans[-1])
-    for name, kind in kinds().items():
-        others = [kind.find(name, scale, None) for scale in SCALES]
+    for name, kind in karenina.studies.plan.kinds().items():
+        others = [kind.find(name, scale, None) for scale in karenina.studies.plan.SCALES]
         rows[name] = [kind.models(plan) for plan in others], kind.grid(others[-1])
     if as_json:
-        print_json([{"preset": name, "models": dict(zip(SCALES, counts))} for name, (counts, _) in rows.items()])
+        print_json(
+            [
+                {"preset": name, "models": dict(zip(karenina.studies.plan.SCALES, counts))}
+                for name, (counts, _) in rows.items()
+            ]
+        )
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("preset", *SCALES, "at paper scale"):
-        table.add_column(heading, justify="right" if heading in SCALES else "left")
+    for heading in ("preset", *karenina.studies.plan.SCALES, "at paper scale"):
+        table.add_column(heading, justify="right" if heading in karenina.studies.plan.SCALES else "left")
     for name, (counts, grid) in rows.items():
         table.add_row(name, *(f"{count:,}" for count in counts), grid)
     console().print(table)
@@ -69,9 +72,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """What a study would do: its models, the time it would take here and the disk it would need. Runs nothing."""
-    from karenina.studies.plan import kinds
 
-    for kind in kinds().values():
+    for kind in karenina.studies.plan.kinds().values():
         if (other := kind.find(what, scale, seeds)) is not None:
             kind.show_plan(other, workers or cores(), toml=toml, measure=estimate, as_json=as_json)
             return
@@ -96,31 +98,29 @@ def plan(
 
 
 def _print_estimate(found: "Plan", workers: int) -> None:
-    from karenina.studies.estimate import size
-    from karenina.studies.runner import duration
 
     cost = _cost(found)
     total = cost.train_seconds + cost.score_seconds
+    duration = karenina.studies.runner.duration
     each = f"{duration(total / len(found.points))} per model, {cost.score_seconds / total:.0%} of it scoring"
     say(f"time on this machine: about {duration(cost.wall(workers))} with {workers} workers ({each})")
     if cost.intervention_seconds:
-        every = duration(cost.intervention_seconds / len(found.points))
+        every = karenina.studies.runner.duration(cost.intervention_seconds / len(found.points))
         cheap = "" if found.evaluation.interventions == "rows" else '; evaluation.interventions = "rows" is cheaper'
         say(f"of the scoring, images of interventions take {every} per model{cheap}")
-    say(f"disk: about {size(cost.bytes)}")
+    say(f"disk: about {karenina.studies.estimate.size(cost.bytes)}")
     for data, reason in cost.unknown.items():
         say(f"{data} cannot be loaded here; its time is assumed to be that of the others: {reason}")
 
 
 def _cost(found: "Plan") -> Any:
-    from karenina.studies.estimate import estimate
 
     def progress(what: str) -> None:
         if sys.stderr.isatty():
             print(f"\r\033[Kmeasuring {visible(what)}", end="", file=sys.stderr, flush=True)
 
     _one_thread()
-    cost = estimate(found, progress)
+    cost = karenina.studies.estimate.estimate(found, progress)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     return cost
@@ -149,13 +149,10 @@ def run(
 
     The exit code is 1 if models failed.
     """
-    from karenina.studies.plan import kinds
-    from karenina.studies.runner import run as run_study
-    from karenina.studies.study import Study
 
     if out is None:
         out = Path(what) if Path(what).is_dir() else Path(Path(what).stem if scale is None else f"{what}-{scale}")
-    for kind in kinds().values():
+    for kind in karenina.studies.plan.kinds().values():
         if (other := kind.find(what, scale, seeds)) is not None:
             machines = shard is not None or ray is not None
             kind.run(other, out, workers, as_json=as_json, machines=machines, precision=precision)
@@ -167,7 +164,7 @@ def run(
     if not as_json:
         say(f"{found.name}: {len(found.points):,} models in {out}")
     try:
-        status = run_study(found, out, workers=workers, ray=ray, shard=part, quiet=as_json)
+        status = karenina.studies.runner.run(found, out, workers=workers, ray=ray, shard=part, quiet=as_json)
     except KeyboardInterrupt as stop:
         raise type(stop)(
             f"{stop or 'stopped'}; the same call resumes. `karenina study status {out}` says more"
@@ -182,7 +179,7 @@ def run(
         say(f"this part is done; {left:,} models of the other parts are left")
     else:
         say(f"{len(status.done):,} models done; results in {out / 'results.parquet'}")
-    _print_failures(Study(out), status.failed)
+    _print_failures(karenina.studies.study.Study(out), status.failed)
     if status.done and not left:
         next_steps(("report", out), ("study", "analyse", out), ("rank", out))
     if failed:
@@ -203,13 +200,11 @@ def status(
     as_json: Json = False,
 ) -> None:
     """How far a study is, what is running and in which process, and what failed."""
-    from karenina.studies.plan import kind_of
-    from karenina.studies.study import Study, read_claim
 
-    if (kind := kind_of(directory)) is not None:
+    if (kind := karenina.studies.plan.kind_of(directory)) is not None:
         kind.status(directory, as_json=as_json)
         return
-    folder = Study(directory)
+    folder = karenina.studies.study.Study(directory)
     found = folder.status()
     points = {point.hash: point for point in found.plan.points}
     if as_json:
@@ -225,7 +220,7 @@ def status(
         say(f"{found.stale:,} of these are trained and need to be scored anew: settings or numbers changed")
     for claim in found.running[:32]:
         say(f"  running: {points[claim.hash].label}: {claim.at}, {claim.who}")
-    if (other := read_claim(folder.path, ".together")) is not None:
+    if (other := karenina.studies.study.read_claim(folder.path, ".together")) is not None:
         say(f"  running: comparison of the models with one another, {other.who}")
     _print_failures(folder, found.failed)
     if check:
@@ -255,12 +250,10 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Mark failed models to be run again by the next `karenina study run`."""
-    from karenina.studies.plan import kind_of
-    from karenina.studies.study import retry as retry_study
 
-    if kind_of(directory) is not None:
+    if karenina.studies.plan.kind_of(directory) is not None:
         raise ValueError(f"this kind of study keeps no failures: `karenina study run {directory}` tries again")
-    points = retry_study(directory, check=check)
+    points = karenina.studies.study.retry(directory, check=check)
     if as_json:
         print_json({"models": [point.label for point in points]})
         return
@@ -287,21 +280,17 @@ def analyse(
     General analyses first; then the tables and figures of one paper by their own names, in analysis/PAPER. A preset's
     study has its own paper; --paper picks another, for any study.
     """
-    from karenina.papers import of_paper, paper_of, write
-    from karenina.studies.plan import kind_of
-    from karenina.studies.study import Study
 
-    if (kind := kind_of(directory)) is not None:
+    if (kind := karenina.studies.plan.kind_of(directory)) is not None:
         kind.analyse(directory, paper, figures=figures, as_json=as_json)
         return
-    wanted = paper or paper_of(Study(directory).read_plan().name)
+    wanted = paper or karenina.papers.paper_of(karenina.studies.study.Study(directory).read_plan().name)
     if wanted is not None:
-        of_paper(wanted)  # a wrong name is said before the work
-    from karenina.studies.analyses import analyse as analyse_study
+        karenina.papers.of_paper(wanted)  # a wrong name is said before the work
 
-    found = analyse_study(directory, figures=figures)
+    found = karenina.studies.analyses.analyse(directory, figures=figures)
     if as_json:
-        made = list(write(directory, wanted, figures=figures)) if wanted is not None else []
+        made = list(karenina.papers.write(directory, wanted, figures=figures)) if wanted is not None else []
         items = {one.item.name: one.missing or [str(file) for file in one.files] for one in made}
         print_json({"analyses": found, "paper": wanted, "items": items})
         return
@@ -318,24 +307,24 @@ def analyse(
         return
     say("", f"{wanted}:")
     count = 0
-    for one in write(directory, wanted, figures=figures):
+    for one in karenina.papers.write(directory, wanted, figures=figures):
         count += not one.missing
         if one.missing:
             say(f"{one.item.name}: left out, {one.missing}")
         else:
             notes = "".join(f" ({note})" for note in one.notes)
             say(f"{one.item.name}: {one.item.title}, in {one.files[0]}{notes}")
-    say(f"{count} of {len(of_paper(wanted))} tables and figures of {wanted} in {directory / 'analysis' / wanted}")
+    known = len(karenina.papers.of_paper(wanted))
+    say(f"{count} of {known} tables and figures of {wanted} in {directory / 'analysis' / wanted}")
 
 
 def _find(what: str, scale: str | None, seeds: int | None, data_dir: Path | None) -> "Plan":
-    from karenina.studies.study import find_plan
 
     if data_dir is not None:
         if not data_dir.is_dir():
             raise ValueError(f"the data folder {str(data_dir)!r} does not exist (--data-dir or KARENINA_DATA)")
         os.environ["KARENINA_DATA"] = str(data_dir.resolve())  # the workers find it there
-    found = find_plan(what, scale)
+    found = karenina.studies.study.find_plan(what, scale)
     return found if seeds is None else found.with_seeds(seeds)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+import karenina
 from karenina._console import next_steps, print_json, say
 from karenina._plugins import named
 from karenina.cli._common import (
@@ -15,16 +16,17 @@ from karenina.cli._common import (
     FactorsCsv,
     Grey,
     Json,
-    Precision,
     Size,
     Strict,
     bar,
     own_data,
     with_options,
+    with_setting_options,
 )
 from karenina.cli._help import completing
 
 
+@with_setting_options
 def train(
     data: DataName,
     method: Annotated[
@@ -39,17 +41,15 @@ def train(
         int | None,
         typer.Option(metavar="N", help="Train N seeds, together where that is faster; --out holds all runs."),
     ] = None,
-    steps: Annotated[int, typer.Option(help="Training steps.")] = 10_000,
-    settings: Annotated[
+    words: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A parameter of the method or of training, such as beta=4; with --seeds also several, beta=1,4,16.",
+            help="A parameter of the method, such as beta=4; with --seeds also several, beta=1,4,16.",
         ),
     ] = None,
     device: Device = None,
-    precision: Precision = None,
     compile: Annotated[bool, typer.Option("--compile", help="Fuse layers with torch.compile.")] = False,
     size: Size = None,
     grey: Grey = False,
@@ -57,10 +57,10 @@ def train(
     strict: Strict = False,
     data_dir: DataDir = None,
     as_json: Json = False,
+    settings: Any = None,
 ) -> None:
     """Train one model, or with --seeds a population of them."""
-    given = _settings(settings or [], several=seeds is not None)
-    given = {"steps": steps, "precision": precision or "float32", "device": device or "auto", **given}
+    given = {"device": device or "auto", **settings, **_settings(words or [], several=seeds is not None)}
     word = str(with_options(data, size, grey, factors_csv, strict))
     if seeds is not None:
         if seed or compile:
@@ -86,9 +86,8 @@ def train(
 
 def _method(word: str) -> Any:
     """A name, or the objective or method that module:function names."""
-    from karenina.training.methods import Method
 
-    return named(word, also=(Method,)) if ":" in word else word
+    return named(word, also=(karenina.training.methods.Method,)) if ":" in word else word
 
 
 def _last(run: Any) -> dict[str, float]:
@@ -105,8 +104,6 @@ def _train_many(
     data_dir: str | os.PathLike[str] | None,
     lines: TextIO,
 ) -> list[Any]:
-    from karenina.data import load
-    from karenina.training import Progress, train_many
 
     grid = {name: value for name, value in given.items() if isinstance(value, list)}
     fixed = {name: value for name, value in given.items() if name not in grid}
@@ -114,7 +111,7 @@ def _train_many(
         task = shown.add_task(method, total=1.0, rate="")
         said = (0, 0)
 
-        def show(at: Progress) -> None:
+        def show(at: karenina.training.Progress) -> None:
             nonlocal said
             rate = f"{at.updates_per_second:,.0f} updates/s" if at.updates_per_second > 0 else ""
             shown.update(task, completed=at.share, description=str(at), rate=rate)
@@ -123,7 +120,9 @@ def _train_many(
                 said = tenth
                 say(f"{at}, {rate}".rstrip(", "), file=lines)
 
-        return train_many(load(data, data_dir=data_dir), _method(method), grid, seeds, out=out, progress=show, **fixed)
+        return karenina.training.train_many(
+            karenina.data.load(data, data_dir=data_dir), _method(method), grid, seeds, out=out, progress=show, **fixed
+        )
 
 
 def _train_one(
@@ -135,11 +134,9 @@ def _train_one(
     data_dir: str | os.PathLike[str] | None,
     lines: TextIO,
 ) -> Any:
-    from karenina.data import load
-    from karenina.training import train as train_run
 
     with bar("rate") as shown:
-        task = shown.add_task(method, total=given["steps"], rate="")
+        task = shown.add_task(method, total=None, rate="")
         said = 0
 
         def show(state: Any) -> None:
@@ -147,19 +144,21 @@ def _train_one(
             row = {name: value for name, value in state.row.items() if name != "step" and not name.startswith("kl_")}
             where, rate = f"step {state.step:,}/{state.steps:,}", f"{state.images_per_second:,.0f} images/s"
             loss = f"{where}  loss {row.get('loss', float('nan')):.2f}"
-            shown.update(task, completed=state.step, description=loss, rate=rate)
+            shown.update(task, total=state.steps, completed=state.step, description=loss, rate=rate)
             tenth = 10 * state.step // state.steps
             if shown.disable and tenth > said:
                 said = tenth
                 terms = "  ".join(f"{name} {value:.2f}" for name, value in row.items())
                 say(f"{where}  {terms}  {rate}", file=lines)
 
-        return train_run(load(data, data_dir=data_dir), _method(method), seed=seed, out=out, progress=show, **given)
+        return karenina.training.train(
+            karenina.data.load(data, data_dir=data_dir), _method(method), seed=seed, out=out, progress=show, **given
+        )
 
 
 # What `train` has words of its own for.
 _NOT_SET: dict[str, str] = {"data": "DATA", "method": "METHOD", "compile": "--compile"}
-_NOT_SET |= {name: f"--{name}" for name in ("seed", "seeds", "steps", "out")}
+_NOT_SET |= {name: f"--{name}" for name in ("seed", "seeds", "out")}
 
 
 def _settings(words: list[str], *, several: bool = False) -> dict[str, Any]:

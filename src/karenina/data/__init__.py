@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from karenina import _plugins
+from karenina._plugins import lazy_modules
 from karenina._words import hint
 from karenina.data.dataset import DataSet, FactorBox, FactorGrid, TableDataSet
 from karenina.data.naming import join_name, split_name
@@ -239,3 +240,6 @@ def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
         count = "any number" if endless else f"{len(data):,}"
         entries.append(Entry(name, factors, f"{count} of {shape}", data.source))
     return entries
+
+
+__getattr__ = lazy_modules(__name__)

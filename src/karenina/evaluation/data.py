@@ -32,7 +32,7 @@ load_cached = lru_cache(maxsize=2)(load)  # for workers, which score many models
 
 
 def data_of(run: "Run", data: Data | None = None, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
-    """The data set that a run was trained on, with its options: the one way to find it.
+    """Return the data set that a run was trained on, with its options: the one way to find it.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def data_of(run: "Run", data: Data | None = None, data_dir: str | os.PathLike[st
 
 
 def inputs(data: DataSet, rows: int = 10_000, seed: int = 0) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """The images (rows, c, h, w) and factors (rows, k) on which runs of one data set are compared: the same for all.
+    """Return the images (rows, c, h, w) and factors (rows, k) on which all runs of a data set are compared.
 
     Factors are uniform, also where those of the training were not (karenina.data.biased; Träuble et al. 2021). Of a
     data set that is divided (part=train) they are from its part to test on.
@@ -81,12 +81,13 @@ def inputs(data: DataSet, rows: int = 10_000, seed: int = 0) -> tuple[NDArray[np
 
 
 def check_way(way: str) -> None:
+    """Raise ValueError if this is no way to draw interventions."""
     if way not in WAYS:
         raise ValueError(f"interventions is {way!r}, expected 'model' (from the generative model) or 'rows'")
 
 
 def sampler_of(run: "Run", data: DataSet, way: str = "model", rows: int = 10_000, seed: int = 0) -> Sampler | None:
-    """What interventions are drawn from; None for the encoded rows.
+    """Return what interventions are drawn from; None for the encoded rows.
 
     Locatello et al. (2019), appendices C and D, and Duan et al. (2020), A.8, draw them from the generative model.
     A small grid is encoded whole. Of any other data set whose factors can be set one by one, twice `rows` images are
@@ -107,12 +108,12 @@ def sampler_of(run: "Run", data: DataSet, way: str = "model", rows: int = 10_000
 
 
 def blocks_for(rows: int, values: Iterable[NDArray[Any]]) -> int:
-    """How many blocks: as many as twice the encoded rows have room for."""
+    """Return how many blocks there are: as many as twice the encoded rows have room for."""
     return max(LEAST_BLOCKS, 2 * rows // sum(map(len, values)))
 
 
 def _values(data: DataSet, seed: int) -> list[NDArray[Any]] | None:
-    """The values that each factor is set to; None where not every row of factors has an image."""
+    """Return the values that each factor is set to; None where not every row of factors has an image."""
     factors = data.factors
     if isinstance(factors, FactorGrid):
         rng = np.random.default_rng([seed, 3, 20_190_612])

@@ -19,12 +19,23 @@ from karenina._words import hint
 from karenina.evaluation.data import Data, data_of
 from karenina.evaluation.scoring import Evaluation, evaluate
 from karenina.evaluation.udr_versions import UDR_VERSIONS, compute_udr, full_name
+from karenina.selection import (
+    Ranking,
+    dynamics,
+    factorised_codes,
+    factorised_support,
+    fixed_latent_score,
+    model_centrality,
+    orthogonality,
+    pipe_score,
+)
+from karenina.selection.choice import best_per_active, from_best
+from karenina.training import Config, Run
+from karenina.training.decoding import decoder_jacobian, discriminator_accuracy
+from karenina.training.run import as_run, is_stopped
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from karenina.training import Run
-    from karenina.training.config import Config
 
 # Scores of one model; those after a minus sign are better when small.
 SINGLE = {
@@ -63,7 +74,7 @@ class RunRanking:
     frame: "pd.DataFrame"
     by: str
     kl_threshold: float
-    runs: "tuple[Run, ...]"
+    runs: tuple[Run, ...]
     best_per_informative: dict[int, str]
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
 
@@ -72,8 +83,8 @@ class RunRanking:
         return table(self.frame.columns, self.frame.itertuples(index=False), caption)
 
     @property
-    def best(self) -> "Run":
-        """The run with the highest score, of those with an active latent."""
+    def best(self) -> Run:
+        """Return the run with the highest score, of those with an active latent."""
         if not np.isfinite(self.frame["score"]).any():
             raise ValueError(f"no run has a score by {self.by}, so none is best")
         able = self.able
@@ -86,23 +97,17 @@ class RunRanking:
 
     @property
     def able(self) -> NDArray[np.int64]:
-        """Rows of the frame that have a score and an active latent, the best first."""
-        return np.flatnonzero(np.isfinite(self.frame["score"]) & (self.frame["active"] > 0))
+        """Return the rows of the frame that have a score and an active latent, the best first."""
+        return from_best(self.frame["score"], self.frame["active"])
 
 
-def setting_of(config: "Config") -> str:
-    """What a run shares with the runs that differ from it in data set and seed alone, as a short hash."""
+def setting_of(config: Config) -> str:
+    """Return a short hash of what a run shares with the runs that differ from it in data set and seed alone."""
     shared = {name: value for name, value in config.to_json().items() if name not in ("seed", "data", "images")}
     return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _describe(run: "Run") -> str:
-    config = run.config
-    parameters = " ".join(f"{name}={value}" for name, value in config.parameters.items())
-    return f"{config.method} {parameters} {config.network} {config.latents} latents {run.steps_text}"
-
-
-def settings_apart(configs: "Sequence[Config]") -> tuple[list[str], str]:
+def settings_apart(configs: Sequence[Config]) -> tuple[list[str], str]:
     """Return what sets each setting apart from the others, and what all that have it share; seed and data set aside.
 
     >>> import karenina
@@ -124,13 +129,14 @@ def settings_apart(configs: "Sequence[Config]") -> tuple[list[str], str]:
 
 
 def _said(name: str, value: Any) -> str:
+    """Return a setting in words, as "10 latents" or "beta=4.0"."""
     if name in ("method", "network"):
         return str(value)
     return f"{value} {name}" if name in ("latents", "steps") else f"{name}={value}"
 
 
 def rank(
-    runs: "str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]]",
+    runs: str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]],
     by: str = "udr",
     *,
     rows: int = 10_000,
@@ -207,17 +213,22 @@ def rank(
     elif by == "pipe":
         scores = np.array([pipe(run, e.codes, seed) if n else np.nan for run, e, n in zip(opened, evaluations, active)])
     elif by in ("orthogonality", "support"):
-        scores = np.array([_single(by, run, e, kl_threshold) for run, e in zip(opened, evaluations)])
+        scores = np.array([_by_pairs_of_latents(by, run, e, kl_threshold) for run, e in zip(opened, evaluations)])
     elif by == "active_units":
         scores = active.astype(float)
     else:
         name = SINGLE[by].lstrip("-")
         sign = -1 if SINGLE[by].startswith("-") else 1
         scores = np.array([sign * e.label_free[name] for e in evaluations])
+    settings_text = []
+    for run in opened:
+        parameters = " ".join(f"{name}={value}" for name, value in run.config.parameters.items())
+        network = f"{run.config.network} {run.config.latents} latents"
+        settings_text.append(f"{run.config.method} {parameters} {network} {run.steps_text}")
     frame = pd.DataFrame(
         {
             "run": names,
-            "setting": [_describe(run) for run in opened],
+            "setting": settings_text,
             "seed": [run.config.seed for run in opened],
             "score": scores,
             "low": interval[:, 0],
@@ -229,16 +240,12 @@ def rank(
     ordered = tuple(opened[i] for i in frame.index)
     frame = frame.reset_index(drop=True)
     frame.insert(0, "rank", np.arange(1, len(frame) + 1))
-    best: dict[int, str] = {}
-    for row in frame.itertuples():
-        if row.active > 0 and np.isfinite(row.score):
-            best.setdefault(int(row.active), str(row.run))
-    return RunRanking(frame, by, kl_threshold, ordered, dict(sorted(best.items())), pairs)
+    best = {count: str(frame["run"][i]) for count, i in best_per_active(frame["score"], frame["active"]).items()}
+    return RunRanking(frame, by, kl_threshold, ordered, best, pairs)
 
 
-def _expanded(given: "Run | str | os.PathLike[str]") -> "list[Run | Path]":
-    """A run, or all finished runs of a directory or of a study; where none is, those that were stopped."""
-    from karenina.training.run import is_stopped
+def _expanded(given: Run | str | os.PathLike[str]) -> list[Run | Path]:
+    """Return a run, or all finished runs of a directory or of a study; where none is, those that were stopped."""
 
     if not isinstance(given, str | os.PathLike):
         return [given]
@@ -248,24 +255,22 @@ def _expanded(given: "Run | str | os.PathLike[str]") -> "list[Run | Path]":
     found = sorted(file.parent for where in (path, path / "runs") for file in where.glob("*/run.json"))
     taken: list[Run | Path] = [run for run in found if _finished(run)] or [run for run in found if is_stopped(run)]
     if not taken:
-        what = (
-            f"none of the {len(found)} runs in {path} is finished, or has a checkpoint"
-            if found
-            else f"{path} holds no runs"
-        )
+        what = f"none of the {len(found)} runs in {path} is finished, or has a checkpoint"
+        what = what if found else f"{path} holds no runs"
         raise ValueError(f"{what}; expected runs, a directory that holds them, or a study")
     return taken
 
 
 def _finished(path: Path) -> bool:
+    """Return whether a run says that it is finished, or cannot be read."""
     try:
         return bool(read_json(path / "run.json")["status"] == "finished")
     except (ValueError, KeyError, TypeError, OSError):
         return True  # to open it says what is wrong
 
 
-def _open_all(runs: "Sequence[Run | str | os.PathLike[str]]") -> "tuple[list[Run], list[str]]":
-    from karenina.training.run import as_run
+def _open_all(runs: Sequence[Run | str | os.PathLike[str]]) -> tuple[list[Run], list[str]]:
+    """Return different runs of one data set, and their names."""
 
     opened: list[Run] = []
     names: list[str] = []
@@ -291,8 +296,8 @@ def _open_all(runs: "Sequence[Run | str | os.PathLike[str]]") -> "tuple[list[Run
     return opened, names
 
 
-def _extreme_pairs(found: Any, names: list[str]) -> tuple[tuple[str, str, NDArray[np.float64]], ...]:
-    """The most and the least similar pair with their similarity matrices: Duan et al. (2020), figure 5."""
+def _extreme_pairs(found: Ranking, names: list[str]) -> tuple[tuple[str, str, NDArray[np.float64]], ...]:
+    """Return the most and the least similar pair with their similarity matrices: Duan et al. (2020), figure 5."""
     if not found.matrices:
         return ()
     values = {pair: found.pairwise[pair] for pair in found.matrices}
@@ -300,8 +305,8 @@ def _extreme_pairs(found: Any, names: list[str]) -> tuple[tuple[str, str, NDArra
     return tuple((names[i], names[j], found.matrices[i, j]) for i, j in chosen)
 
 
-def _dynamics(opened: "list[Run]", names: list[str], settings: list[str], seed: int) -> NDArray[np.float64]:
-    from karenina.selection import dynamics
+def _dynamics(opened: list[Run], names: list[str], settings: list[str], seed: int) -> NDArray[np.float64]:
+    """Return the score of each run's setting by the stability of its training."""
 
     without = [name for run, name in zip(opened, names) if run.trace is None]
     if without:
@@ -311,9 +316,8 @@ def _dynamics(opened: "list[Run]", names: list[str], settings: list[str], seed: 
     return np.array([by_group[setting] for setting in settings])
 
 
-def _single(by: str, run: "Run", evaluation: Evaluation, kl_threshold: float) -> float:
-    from karenina.selection import factorised_support, orthogonality
-    from karenina.training.decoding import decoder_jacobian
+def _by_pairs_of_latents(by: str, run: Run, evaluation: Evaluation, kl_threshold: float) -> float:
+    """Return the orthogonality or the factorised support of a run's active latents."""
 
     active = evaluation.kl > kl_threshold
     if active.sum() < 2:  # no pair of latents to judge
@@ -340,15 +344,13 @@ def plot_pairs(ranking: RunRanking, path: str | os.PathLike[str]) -> None:
         figure.savefig(part)
 
 
-def centrality(runs: "Sequence[Run]", active: Sequence[NDArray[np.bool_]], seed: int = 0) -> NDArray[np.float64]:
-    """Model centrality of each run (Lin et al. 2020); NaN for runs without an active latent.
+def centrality(runs: Sequence[Run], active: Sequence[NDArray[np.bool_]], seed: int = 0) -> NDArray[np.float64]:
+    """Return the model centrality of each run (Lin et al. 2020); NaN for runs without an active latent.
 
     Each run decodes codes from the prior with one active latent fixed per batch; all others encode the pictures. Among
     more than 51 runs, each has 50 of the others as partners, at random: half encode its pictures, and half the other
     way round.
     """
-    from karenina.selection import fixed_latent_score, model_centrality
-
     able = [i for i, latents in enumerate(active) if latents.any()]
     scores = np.full(len(runs), np.nan)
     if len(runs) < 2:
@@ -360,7 +362,8 @@ def centrality(runs: "Sequence[Run]", active: Sequence[NDArray[np.bool_]], seed:
     for place, row in enumerate(order):
         i = able[row]
         pictures, fixed = _with_a_latent_fixed(runs[i], active[i], np.random.default_rng([seed, i]))
-        for column in _partners(order, place):
+        others = np.roll(order, -place)[1:]  # all of them, or those at the next places of a circle
+        for column in others if len(others) <= PARTNERS else others[: PARTNERS // 2]:
             j = able[column]
             codes = runs[j].encode(pictures)[0][:, active[j]]
             batches = codes.reshape(len(fixed), BATCH, -1)
@@ -369,25 +372,18 @@ def centrality(runs: "Sequence[Run]", active: Sequence[NDArray[np.bool_]], seed:
     return scores
 
 
-def _partners(order: NDArray[np.int64], place: int) -> NDArray[np.int64]:
-    """Who encodes the pictures of the run at this place: all others, or those at the next places of a circle."""
-    others = np.roll(order, -place)[1:]
-    return others if len(others) <= PARTNERS else others[: PARTNERS // 2]
-
-
 def _with_a_latent_fixed(
-    run: "Run", active: NDArray[np.bool_], rng: np.random.Generator
+    run: Run, active: NDArray[np.bool_], rng: np.random.Generator
 ) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """Draw pictures of codes from the prior, and which active latent was fixed in each batch of them."""
     fixed = np.tile(np.repeat(np.flatnonzero(active), 2), VOTES // 2)
     codes = rng.standard_normal((len(fixed), BATCH, run.latents))
     codes[np.arange(len(fixed)), :, fixed] = rng.standard_normal((len(fixed), 1))
     return run.decode(codes.reshape(-1, run.latents)), fixed
 
 
-def pipe(run: "Run", codes: NDArray[np.float32], seed: int = 0) -> float:
-    """PIPE of a run from mean codes (n, L) of its data (Estermann and Wattenhofer 2023): 1 is best."""
-    from karenina.selection import factorised_codes, pipe_score
-    from karenina.training.decoding import discriminator_accuracy
+def pipe(run: Run, codes: NDArray[np.float32], seed: int = 0) -> float:
+    """Return PIPE of a run from mean codes (n, L) of its data (Estermann and Wattenhofer 2023): 1 is best."""
 
     own = codes[:PICTURES]
     other = factorised_codes(codes, len(own), seed=seed)

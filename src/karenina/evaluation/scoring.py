@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina.evaluation.data import Data, Sampler, check_way, data_of, inputs, sampler_of
-from karenina.evaluation.measures import Measured, has_gap, more_rows, noise_rows
-from karenina.evaluation.measures import Row as MoreRow
+from karenina.evaluation.measures import Measured, MeasureRow, has_gap, measure, noise_rows
 from karenina.metrics import scoring
 from karenina.metrics.label_free import gaussian_total_correlation, gaussian_wasserstein_correlation, mutual_information
 from karenina.metrics.registry import METRICS
@@ -24,19 +23,27 @@ from karenina.metrics.table import Row, Table
 from karenina.numerics.blocks import Blocks
 from karenina.numerics.checks import as_factors, as_matrix
 from karenina.numerics.resampling import LEVELS
+from karenina.tasks import downstream, fairness
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from karenina.data import DataSet
     from karenina.training import Run
+
+Metric = str | Callable[[NDArray[Any], NDArray[Any]], Any]
 
 # What `karenina score --tasks` measures beside the tasks, and zero-shot inference of data with a gap.
 ALSO_TASKS = ("label_noise",)
 SCORE_COLUMNS = ("metric", "family", "property", "factor", "value", "std")
+# Metrics that take milliseconds: a comparison computes each four hundred times.
+QUICK = ("mig", "mig_sup", "modularity", "dci_lasso")
+COLUMNS = ("metric", "property", "a", "b", "difference", "low", "high", "p", "resamples")
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What is known of a run on `rows` inputs. codes, logvar: (rows, L). factors: (rows, k). kl: (L,).
+    """The scores of a run on `rows` inputs. codes, logvar: (rows, L). factors: (rows, k). kl: (L,).
 
     table: the metrics (None without factors). label_free: name -> number. more: further rows of SCORE_COLUMNS.
     intervention_seconds: what it took to encode blocks of interventions.
@@ -48,11 +55,11 @@ class Evaluation:
     factors: NDArray[Any]
     kl: NDArray[np.float64]
     label_free: dict[str, float]
-    more: tuple[MoreRow, ...] = ()
+    more: tuple[MeasureRow, ...] = ()
     intervention_seconds: float = 0.0
 
     def rows(self) -> list[list[Any]]:
-        """Rows of SCORE_COLUMNS, `factor` empty for the whole; None for what is not finite, since JSON has no NaN."""
+        """Return rows of SCORE_COLUMNS, `factor` empty for the whole; None for NaN and infinity, which JSON lacks."""
         found: list[tuple[Any, ...]] = []
         if self.table is not None:
             families = {row.metric: row.family for row in self.table.rows}
@@ -92,13 +99,13 @@ def evaluate(
     tasks : bool
         Also downstream prediction and fairness, about a minute per run, and zero-shot inference of data with a gap.
     also : names
-        Of "regression", "zero_shot", "label_noise", "shift" and "reasoning": see `karenina.evaluation.measures`.
+        Measures such as "regression", "zero_shot", "label_noise" and "shift": see `karenina.evaluation.measures`.
     interventions : {"model", "rows"}
         Where the intervention metrics and fairness draw from: the generative model, for which up to twice `rows` other
         images are encoded, once for all of them; or the encoded rows, which costs nothing and finds few rows that agree
         on all factors but one.
     kl_threshold : float
-        A latent is active, and counts among informative_latents, if its KL exceeds this (nats).
+        A latent is active, and counts among "informative_latents", if its KL exceeds this (nats).
 
     Returns
     -------
@@ -130,15 +137,12 @@ def evaluate(
     if data.labelled and metrics != ():
         continuous = [size is None for size in data.factor_sizes]
         sampler, start = None, time.perf_counter()
-        if tasks or any(
-            name in METRICS and "sampler" in METRICS[name].parameters for name in scoring.select(metrics, protocol)
-        ):
+        chosen = [METRICS[name] for name in scoring.select(metrics, protocol) if name in METRICS]
+        if tasks or any("sampler" in metric.parameters for metric in chosen):
             sampler = sampler_of(run, data.whole, interventions, rows, seed)
             encoding = time.perf_counter() - start if isinstance(sampler, Blocks) else 0.0
         # Locatello et al. (2019), appendix C: predictors are trained on 10,000 rows and tested on 5,000 others.
-        apart = protocol == "locatello" and any(
-            name in METRICS and METRICS[name].tests for name in scoring.select(metrics, protocol)
-        )
+        apart = protocol == "locatello" and any(metric.tests for metric in chosen)
         other = None
         if tasks or apart:
             unseen, truth = inputs(data, rows // 2, seed + 1)
@@ -159,14 +163,14 @@ def evaluate(
             table = with_tasks(table, mean, factors, continuous, seed, sampler, other)
     names = dict.fromkeys([*also, *(["zero_shot"] if tasks and has_gap(data.name) else [])])
     measured = Measured(run, data, mean, factors, protocol, seed)
-    rest = more_rows(list(names), measured) if table is not None else []
+    rest = measure(list(names), measured) if table is not None else []
     return Evaluation(table, mean, logvar, factors, kl, label_free, tuple(rest), encoding)
 
 
 def _no_labels(
     data: "DataSet", metrics: scoring.Wanted, protocol: str | None, tasks: bool, also: Sequence[str]
 ) -> None:
-    """A ValueError if something was asked for that needs labels, of data that have none."""
+    """Raise ValueError if something was asked for that needs labels."""
     asked = [] if metrics is None or metrics == () else list(scoring.select(metrics, protocol))
     asked = asked or (["tasks"] if tasks else list(also))
     if asked:
@@ -185,6 +189,7 @@ def _label_free(
     seed: int,
     kl_threshold: float,
 ) -> dict[str, float]:
+    """Return the terms of the ELBO and the label-free scores of a run's codes, by name."""
     noise = np.random.default_rng([seed, 1]).standard_normal(mean.shape)
     sampled = mean + np.exp(0.5 * logvar) * noise
     scores = run.evaluate(images, seed, posterior=(mean, logvar))
@@ -207,12 +212,10 @@ def with_tasks(
     sampler: Sampler | None = None,
     test: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Table:
-    """The table with what the codes (n, d) are good for below the metrics: downstream prediction and fairness.
+    """Return the table with what the codes (n, d) are good for below it: downstream prediction and fairness.
 
     test: codes and factors of other rows; None: a third of the rows is set aside.
     """
-    from karenina.tasks import downstream, fairness
-
     rows, results = list(table.rows), dict(table.results)
     given: dict[str, Any] = {"seed": seed, "continuous": continuous}
     if test is not None:
@@ -246,7 +249,7 @@ def score(
     data: Data | None = None,
     interventions: str = "model",
 ) -> Table:
-    """Every metric of codes against factors, or of a run, which is encoded once.
+    """Return every metric of codes against factors, or of a run, which is encoded once.
 
     Parameters
     ----------
@@ -291,7 +294,7 @@ def score(
         )
         if not tasks:
             return table
-        wrong = _more_rows(noise_rows(z, factors, protocol, seed, continuous))
+        wrong = _table_rows(noise_rows(z, factors, protocol, seed, continuous))
         table = with_tasks(table, z, factors, continuous, seed)
         return replace(table, rows=(*table.rows, *wrong))
     from karenina.training.run import as_run
@@ -305,30 +308,19 @@ def score(
 
 
 def run_table(evaluation: Evaluation) -> Table:
-    """The metrics of a run with its label-free scores below them."""
-    rows = tuple(
-        Row(
-            name,
-            "label-free",
-            "independence" if "correlation" in name or "mutual" in name else "fit",
-            value,
-            np.nan,
-            0.0,
-        )
-        for name, value in evaluation.label_free.items()
-    )
-    rows += _more_rows(evaluation.more)
-    if evaluation.table is None:
-        return Table(rows, {}, ())
-    table = evaluation.table
+    """Return the metrics of a run with its label-free scores below them."""
+    rows = []
+    for name, value in evaluation.label_free.items():
+        prop = "independence" if "correlation" in name or "mutual" in name else "fit"
+        rows.append(Row(name, "label-free", prop, value, np.nan, 0.0))
+    rows += _table_rows(evaluation.more)
+    table = Table((), {}, ()) if evaluation.table is None else evaluation.table
     return replace(table, rows=(*table.rows, *rows))
 
 
-def _more_rows(more: Iterable[MoreRow]) -> tuple[Row, ...]:
-    """Of the whole, not of single factors."""
-    return tuple(
-        Row(metric, family, prop, value, np.nan, 0.0) for metric, family, prop, factor, value, _ in more if factor == ""
-    )
+def _table_rows(rows: Iterable[MeasureRow]) -> list[Row]:
+    """Return rows of a table for the measures of all factors together."""
+    return [Row(name, family, prop, value, np.nan, 0.0) for name, family, prop, factor, value, _ in rows if not factor]
 
 
 def explained_variance(run: "Run", images: NDArray[np.uint8], codes: NDArray[np.float32]) -> float:
@@ -344,16 +336,6 @@ def explained_variance(run: "Run", images: NDArray[np.uint8], codes: NDArray[np.
     return float(1 - left / total) if total > 0 else float("nan")
 
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-Metric = str | Callable[[NDArray[Any], NDArray[Any]], Any]
-
-# Metrics that take milliseconds: a comparison computes each four hundred times.
-QUICK = ("mig", "mig_sup", "modularity", "dci_lasso")
-COLUMNS = ("metric", "property", "a", "b", "difference", "low", "high", "p", "resamples")
-
-
 def difference(
     first: ArrayLike,
     second: ArrayLike,
@@ -365,7 +347,7 @@ def difference(
     seed: int = 0,
     continuous: bool | Sequence[bool] | None = None,
 ) -> "pd.DataFrame":
-    """Scores of two representations of the same rows, and whether they differ by more than the choice of rows.
+    """Return scores of two representations of the same rows, and whether they differ by more than the choice of rows.
 
     Parameters
     ----------
@@ -429,8 +411,7 @@ def difference(
 def _scores(
     codes: NDArray[Any], factors: NDArray[Any], metrics: Sequence[Metric], options: dict[str, Any]
 ) -> tuple[list[tuple[str, str]], NDArray[np.float64]]:
-    """(metric, property) of each score, and the scores."""
-    from karenina.metrics import scoring
+    """Return (metric, property) of each score, and the scores."""
 
     names = [metric for metric in metrics if isinstance(metric, str)]
     keys, values = [], []

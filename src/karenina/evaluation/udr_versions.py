@@ -1,4 +1,4 @@
-"""The four versions of UDR, each with one name. Light to import: a look at a study needs no numpy."""
+"""The four versions of UDR, each with one name. This module is light to import: a look at a study needs no numpy."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ _SHORT = {"udr": "udr_lasso", "udr_a2a": "udr_lasso_a2a"}
 
 
 def full_name(name: str) -> str:
-    """The name of a version, or of anything else, from its short form or with hyphens.
+    """Return the full name of a version, given in short or with hyphens; other names come back as they are.
 
     >>> full_name("udr-a2a"), full_name("elbo")
     ('udr_lasso_a2a', 'elbo')
@@ -23,7 +23,7 @@ def full_name(name: str) -> str:
 
 
 def has_partners(version: str, settings: Sequence[str]) -> bool:
-    """Whether UDR can compare models of these settings: two of one setting, or (a2a) any two."""
+    """Return whether UDR can compare models of these settings: two of one setting, or (a2a) any two."""
     return len(settings) > 1 and (version.endswith("a2a") or len(set(settings)) < len(settings))
 
 
@@ -38,13 +38,13 @@ def compute_udr(
     kl_threshold: float | None = None,
     **options: Any,
 ) -> "Ranking":
-    """One of UDR_VERSIONS of the models of a data set: the same for tables, `rank` and pages.
+    """Return one of UDR_VERSIONS of the models of a data set: the same for tables, `rank` and pages.
 
     Partners of a model are the other models of its setting or, "a2a", all other models of the data set, whatever their
     method; at most `partners` of them. Duan et al. (2020), section 4 and A.7. The Spearman versions use `spearman_rows`
     rows, drawn at random by `seed`; the lasso versions use all.
     """
-    from karenina.selection import udr
+    from karenina.selection import udr  # imports numpy and scipy
 
     lasso = "lasso" in version
     return udr(

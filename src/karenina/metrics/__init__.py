@@ -4,6 +4,7 @@
 exist `per_factor`, `per_code` and `matrix`. `karenina.score` computes them. `METRICS` says what each measures.
 """
 
+from karenina._plugins import lazy_modules
 from karenina.metrics._dci import DCI, Lasso, Trees, dci, dci_from_importance
 from karenina.metrics._dci_es import DCIES, dci_es
 from karenina.metrics._explicitness import explicitness
@@ -66,3 +67,5 @@ __all__ = [
     "z_max_variance",
     "z_min_variance",
 ]
+
+__getattr__ = lazy_modules(__name__)

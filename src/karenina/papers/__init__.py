@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from karenina import _plugins
 from karenina._files import atomic, sweep, write_text
+from karenina._plugins import lazy_modules
 from karenina._words import hint
 
 if TYPE_CHECKING:
@@ -181,3 +182,6 @@ def make(item: Item, study: "Study", out: Path) -> Made:
         with atomic(paths[0]) as png, atomic(paths[1]) as pdf:
             found.savefig(png, pdf)
     return Made(item, paths, notes=notes)
+
+
+__getattr__ = lazy_modules(__name__)

@@ -16,6 +16,7 @@ from karenina.studies.analyses.charts import colour, draw
 from karenina.studies.analyses.correlations import correlation_chart
 from karenina.studies.analyses.shared import Scores, short
 from karenina.studies.study import NotEnough, Study
+from karenina.training.pictures import mosaic, traverse
 
 LATENTS, STEPS = 10, 7  # of a wall of traversals: lines and columns at most
 Groups = list[tuple[str, Floats]]  # label of each group and its values
@@ -42,14 +43,8 @@ def distributions(axis: Axes, groups: Groups, form: str) -> None:
     for x, (_, values) in enumerate(groups):
         known = values[~np.isnan(values)]
         if len(known) and (form == "box" and len(known) > 1):
-            axis.boxplot(
-                known,
-                positions=[x],
-                widths=0.6,
-                flierprops={"markersize": 2},
-                medianprops={"color": "#d55e00"},
-                manage_ticks=False,
-            )
+            look: dict[str, Any] = {"flierprops": {"markersize": 2}, "medianprops": {"color": "#d55e00"}}
+            axis.boxplot(known, positions=[x], widths=0.6, manage_ticks=False, **look)
         elif len(known) > 1 and np.ptp(known) > 0:
             shape = axis.violinplot(known, positions=[x], widths=0.8, showmedians=True)
             for body in shape["bodies"]:  # type: ignore[attr-defined]
@@ -104,7 +99,6 @@ def strength_groups(scores: Scores, values: Floats, here: NDArray[np.bool_]) -> 
 
 def scatter(axis: Axes, x: Floats, y: Floats, groups: Sequence[Any]) -> float:
     """Draw points by group with Spearman's rho in the corner; return rho (NaN of fewer than three points)."""
-
     labels = np.asarray(list(map(str, groups)))
     for i, label in enumerate(unique(labels)):
         here = labels == label
@@ -166,8 +160,6 @@ def wall(
 
     fade: inactive latents; to no use for methods without a posterior.
     """
-    from karenina.training.pictures import mosaic, traverse
-
     data = str(study.frame.loc[study.frame["run"] == run, "data"].iloc[0])
     images = study.inputs(data)[0][:256]
     found = traverse(study.run(run), images, steps=steps, deviations=deviations, kl_threshold=study.kl_threshold)

@@ -31,39 +31,41 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from karenina import _plugins
 from karenina._active import ACTIVE_KL
 from karenina._files import open_regular
-from karenina._settings import SETTINGS
+from karenina._settings import SETTINGS, Setting, setting_fields
 from karenina._words import hint
 from karenina.evaluation.udr_versions import UDR_VERSIONS, full_name
 
 # Counts the releases in which a score of the same codes changed (CHANGELOG): older scores of a study are made anew.
 NUMBERS = 2
 Value = float | int | str | bool
+# The settings of training of which a study may list several values, in the order of its grid.
+SWEPT = tuple(name for name in reversed(SETTINGS) if SETTINGS[name].swept)
 
 
 @dataclass(frozen=True)
+@setting_fields(after="seed")
 class Point:
-    """One model of a study: all arguments of `karenina.train`. `parameter` names the strength among the parameters."""
+    """One model of a study: all arguments of `karenina.train`, the settings of training among them.
+
+    parameter: the name of the strength among the parameters.
+    """
 
     data: str
     method: str
     parameters: tuple[tuple[str, Value], ...]
     seed: int
-    latents: int
-    network: str
-    steps: int
-    batch: int
-    learning_rate: float | str
-    decoder: str
-    reconstruction_weight: float | str
-    init: str
-    trace: bool
     parameter: str = field(default="", compare=False)
-    precision: str = "float32"
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *values: Any, **more: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
 
     @cached_property
     def hash(self) -> str:
@@ -77,8 +79,8 @@ class Point:
 
     def _identity(self) -> dict[str, Any]:
         values = {f.name: canonical(getattr(self, f.name)) for f in fields(self) if f.compare}
-        for name, before in (("init", "torch"), ("precision", "float32")):  # as before there was a choice
-            if values[name] == before:
+        for name, setting in SETTINGS.items():
+            if setting.before is not None and values[name] == setting.before:  # as before there was a choice
                 del values[name]
         return {**values, "parameters": {name: canonical(value) for name, value in self.parameters}}
 
@@ -108,7 +110,8 @@ class Point:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Point":
-        return cls(**{**value, "parameters": tuple(value["parameters"].items())})
+        before = {name: setting.before for name, setting in SETTINGS.items() if setting.before is not None}
+        return cls(**{**before, **value, "parameters": tuple(value["parameters"].items())})
 
 
 @dataclass(frozen=True)
@@ -161,8 +164,9 @@ class Selection:
 
 
 @dataclass(frozen=True)
+@setting_fields(after="seeds", default=lambda setting: (setting.default,) if setting.swept else setting.default)
 class Plan:
-    """A study. `points` are its models: the product of data, methods, latents, network, steps and seeds.
+    """A study. `points` are its models: the product of data, methods, seeds and the settings that a study may sweep.
 
     data: names, or paths of your own; options follow a colon, as in "teapots:gap=exclude".
     methods: method -> parameters; those given as lists are swept, and the first of these is the strength.
@@ -173,29 +177,25 @@ class Plan:
     data: tuple[str, ...]
     methods: tuple[tuple[str, tuple[tuple[str, tuple[Value, ...] | Value], ...]], ...]
     seeds: tuple[int, ...]
-    latents: tuple[int, ...] = (10,)
-    network: tuple[str, ...] = ("auto",)
-    steps: tuple[int, ...] = (10_000,)
-    batch: int = 64
-    learning_rate: float | str = "auto"
-    decoder: str = "bernoulli"
-    reconstruction_weight: float | str = "auto"
-    init: str = "auto"
-    trace: bool = False
-    precision: str = "float32"
     checkpoint_seconds: float = 60.0
     population: int | str = "auto"
     evaluation: Scoring = Scoring()
     selection: Selection = Selection()
 
+    if TYPE_CHECKING:
+
+        def __init__(self, *values: Any, **more: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """Return the models seed by seed, so that an unfinished study has whole grids of the first seeds."""
-        shared = (self.batch, self.learning_rate, self.decoder, self.reconstruction_weight, self.init)
-        grid = itertools.product(self.seeds, self.data, self.methods, self.latents, self.network, self.steps)
+        settings = {name: getattr(self, name) for name in SETTINGS}
+        grid = itertools.product(self.seeds, self.data, self.methods, *(settings[name] for name in SWEPT))
         return tuple(
-            Point(data, method, chosen, seed, latents, network, steps, *shared, self.trace, name, self.precision)
-            for seed, data, (method, parameters), latents, network, steps in grid
+            Point(data, method, chosen, seed, parameter=name, **settings | dict(zip(SWEPT, swept)))
+            for seed, data, (method, parameters), *swept in grid
             for name, chosen in _sweep(parameters)
         )
 
@@ -203,7 +203,7 @@ class Plan:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["methods"] = {method: dict(parameters) for method, parameters in self.methods}
         values["seeds"] = len(self.seeds) if self.seeds == tuple(range(len(self.seeds))) else self.seeds
-        for name in ("latents", "network", "steps", "data"):
+        for name in (*SWEPT, "data"):
             values[name] = values[name][0] if len(values[name]) == 1 else values[name]
         tables = {"methods": values.pop("methods"), **{k: asdict(values.pop(k)) for k in ("evaluation", "selection")}}
         return dump(values | tables)
@@ -212,7 +212,7 @@ class Plan:
         return replace(self, seeds=tuple(range(seeds)))
 
     def with_precision(self, precision: str) -> "Plan":
-        return replace(self, precision=SETTINGS["precision"].check("precision", precision))
+        return replace(self, **{"precision": SETTINGS["precision"].check("precision", precision)})
 
 
 def shown(parameters: Mapping[str, Any]) -> str:
@@ -486,6 +486,15 @@ _SCORING: dict[str, Reader] = {
     "also": _many(_text),
     "interventions": _text,
 }
+
+
+def _reader(setting: Setting) -> Reader:
+    """Return what reads a setting of training, or several values of one that a study may sweep."""
+    words = ("auto",) if setting.default == "auto" else ()
+    one = {int: _integer(1), float: _number(*words), str: _text, bool: _flag}[setting.kind]
+    return _many(one) if setting.swept else one
+
+
 _SELECTION: dict[str, Reader] = {
     "udr": _versions,
     "partners": _integer(1),
@@ -499,16 +508,7 @@ _PLAN: dict[str, Reader] = {
     "data": _many(_text),
     "methods": _methods,
     "seeds": _seeds,
-    "latents": _many(_integer(1)),
-    "network": _many(_text),
-    "steps": _many(_integer(1)),
-    "batch": _integer(1),
-    "learning_rate": _number("auto"),
-    "decoder": _text,
-    "reconstruction_weight": _number("auto"),
-    "init": _text,
-    "trace": _flag,
-    "precision": _text,
+    **{name: _reader(setting) for name, setting in SETTINGS.items()},
     "checkpoint_seconds": _number(),
     "population": _population,
     "evaluation": lambda source, values, *keys: Scoring(**_fields(source, values, _SCORING, *keys)),
@@ -519,9 +519,7 @@ assert list(_PLAN) == [f.name for f in fields(Plan)]
 
 def _check_grid(source: Source, plan: Plan) -> None:
     """Check that there is no empty axis, no model twice, and no more models than a machine can list."""
-    axes: dict[tuple[str, ...], tuple[Any, ...]] = {
-        (key,): getattr(plan, key) for key in ("data", "seeds", "latents", "network", "steps")
-    }
+    axes: dict[tuple[str, ...], tuple[Any, ...]] = {(key,): getattr(plan, key) for key in ("data", "seeds", *SWEPT)}
     axes["methods",] = tuple(method for method, _ in plan.methods)
     for method, parameters in plan.methods:
         axes |= {("methods", method, name): value for name, value in parameters if isinstance(value, tuple)}
@@ -547,8 +545,6 @@ def _check_names(source: Source, plan: Plan) -> None:
     from karenina.evaluation.measures import has_gap, measures
     from karenina.metrics.registry import PROTOCOLS
     from karenina.metrics.scoring import of_part
-    from karenina.models.networks import INITS, NETWORKS
-    from karenina.models.objectives import DECODERS
     from karenina.training.methods import SUPERVISION, defaults, names
 
     for entry in plan.data:
@@ -560,11 +556,11 @@ def _check_names(source: Source, plan: Plan) -> None:
         for name, _ in parameters:
             known = [*defaults(method), *(SUPERVISION if name in SUPERVISION else ())]
             _one_of(source, f"parameter of {method}", name, known, "methods", method, name)
-    for network in plan.network:
-        _one_of(source, "network", network, ("auto", *NETWORKS), "network")
-    _one_of(source, "decoder", plan.decoder, DECODERS, "decoder")
-    _one_of(source, "init", plan.init, ("auto", *INITS), "init")
-    _one_of(source, "precision", plan.precision, SETTINGS["precision"].known(), "precision")
+    for name, setting in SETTINGS.items():
+        if setting.kind is str:
+            words = ("auto",) if setting.default == "auto" else ()
+            for value in getattr(plan, name) if setting.swept else (getattr(plan, name),):
+                _one_of(source, name, value, (*words, *setting.known()), name)
     for metric in plan.evaluation.metrics or ():
         try:
             of_part(metric)

@@ -48,7 +48,8 @@ def zero_shot(
     inside : (n,) bool
         The rows of the corner, which must be the one that the codes' model never saw: for a model of
         "teapots:gap=exclude" `in_gap(factors)` of karenina.papers.eastwood2018.teapots, for one of
-        "teapots:gap=exclude,reading=printed" `in_gap(factors, "printed")`. A fifth of the other rows is kept for the outside error.
+        "teapots:gap=exclude,reading=printed" `in_gap(factors, "printed")`. A fifth of the other rows is kept
+        for the outside error.
     model : "lasso" or "forest"
         The penalty by cross-validation; ten trees, the depth by a validation set, as in the paper.
     seed : int

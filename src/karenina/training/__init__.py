@@ -1,8 +1,8 @@
 """Training: a data set, a method and a seed -> a run directory."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from karenina._plugins import extras
+from karenina._plugins import extras, lazy_modules
 
 with extras():
     import torch  # noqa: F401
@@ -31,10 +31,5 @@ __all__ = [
     "train_many",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "DisentanglingVAE":  # loaded on first use: scikit-learn takes as long to import as torch
-        from karenina.training.estimator import DisentanglingVAE
-
-        return DisentanglingVAE
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Loaded on first use: scikit-learn takes as long to import as torch.
+__getattr__ = lazy_modules(__name__, {"DisentanglingVAE": "estimator"})

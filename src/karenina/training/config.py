@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karenina._settings import SETTINGS, integer, number, shown
+from karenina._settings import SETTINGS, integer, number, setting_fields, shown
 from karenina._words import meant
 from karenina.data import DataSet
 from karenina.data.biased import Pairs
@@ -21,19 +21,8 @@ _REQUIRED = inspect.Parameter.empty
 
 
 @dataclass(frozen=True)
-class Identity:
-    """What a run was trained on, how, and with which seed."""
-
-    data: str
-    images: str
-    image_shape: Shape
-    method: str
-    parameters: Mapping[str, Any]
-    seed: int
-
-
-@dataclass(frozen=True)
-class Config(Identity):
+@setting_fields(after="seed")
+class Config:
     """Every choice that decides the result of a training.
 
     Two runs with equal configs give the same bytes on the same machine, also with equal networks of your own. What
@@ -44,7 +33,12 @@ class Config(Identity):
     fields are the settings of `karenina.train`, from the table of settings.
     """
 
-    __annotations__ = {name: setting.kind for name, setting in SETTINGS.items()}  # noqa: RUF012
+    data: str
+    images: str
+    image_shape: Shape
+    method: str
+    parameters: Mapping[str, Any]
+    seed: int
 
     if TYPE_CHECKING:
 

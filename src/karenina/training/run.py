@@ -1,4 +1,4 @@
-"""A trained model, what is known about it, and its files: safetensors with JSON inside. Reading one executes nothing."""
+"""A trained model and its files, safetensors with JSON inside: reading one executes nothing."""
 
 import hashlib
 import json

@@ -75,8 +75,8 @@ def train(
         From pairs of images ada_gvae, ada_mlvae (docs/weak_supervision.md). Or an objective or a method of your own
         (see karenina.training.methods).
     seed : int
-        The same one gives the same bytes on the same machine. factor_vae needs the same number of torch's threads for
-        that: those of its wide discriminator add up in another order, and its codes differ after some steps.
+        The same one gives the same bytes on the same machine with the same number of torch's threads. More threads may
+        add up in another order, and codes then differ by rounding after some steps.
     steps : int
         Updates, each from `batch` images drawn with replacement (pca: from as many images, at most 10,000).
     out : directory, optional

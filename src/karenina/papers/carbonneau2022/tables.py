@@ -2,7 +2,7 @@
 
 import shutil
 import warnings
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -69,26 +69,6 @@ def figure_3(study: Study) -> Figure:
     return correlation_map(agreement(frame, "kendall"))
 
 
-def figure_4(study: Study) -> Figure:
-    return _curves(study, "noise")
-
-
-def figure_5(study: Study) -> Figure:
-    return _curves(study, "mixing")
-
-
-def figure_7(study: Study) -> Figure:
-    return _curves(study, "nonlinear")
-
-
-def figure_8(study: Study) -> Figure:
-    return _curves(study, "measured")
-
-
-def figure_9(study: Study) -> Figure:
-    return _curves(study, "samples")
-
-
 def figure_6(study: Study) -> Figure:
     """Draw (a) the relation of a factor and its code as it bends, and (b) the share of the codes in each of ten
     equal bins."""
@@ -134,6 +114,13 @@ def _curves(study: Study, experiment: str) -> Figure:
     axes[0].set_ylabel("error of the score" if about.nested else "score", fontsize=7)
     figure.suptitle(_how(study), fontsize=6)
     return figure
+
+
+figure_4 = partial(_curves, experiment="noise")
+figure_5 = partial(_curves, experiment="mixing")
+figure_7 = partial(_curves, experiment="nonlinear")
+figure_8 = partial(_curves, experiment="measured")
+figure_9 = partial(_curves, experiment="samples")
 
 
 @lru_cache(maxsize=1)

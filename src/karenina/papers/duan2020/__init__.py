@@ -20,3 +20,7 @@ Table 7                                 tables.table_7: the versions compared
 Figures 9, 10, 13 to 17                 pictures.figure_9 ...: models that are ranked high and low
 ======================================  ==================================================================
 """
+
+from karenina._plugins import lazy_modules
+
+__getattr__ = lazy_modules(__name__)

@@ -1,10 +1,9 @@
 """Traversals and reconstructions of Duan et al. (2020): they need the trained models."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
@@ -25,9 +24,7 @@ from karenina.papers.duan2020.tables import ANY_UDR, VERSIONS
 from karenina.papers.tables import DCI, name
 from karenina.studies.analyses.shared import Scores, wide_table
 from karenina.studies.study import NotEnough, Study
-
-if TYPE_CHECKING:
-    from karenina.training import Run
+from karenina.training.pictures import mosaic
 
 EACH = 3
 Mask = NDArray[np.bool_]
@@ -66,20 +63,12 @@ class Ranked:
         return [str(self.runs["run"].iloc[i]) for i in sorted(drawn)]
 
 
-def figure_1(study: Study) -> Figure:
-    """Draw a highly and a poorly ranked model."""
-    return _best_and_worst(study, 1)
-
-
 def figure_3(study: Study) -> Figure:
     """Draw the top ranked model of each method, on the first data set."""
     found = Ranked(study)
     data = found.runs["data"].iloc[0]
-    top = [
-        run
-        for method in unique(found.runs["method"])
-        for run in found.best(((found.runs["method"] == method) & (found.runs["data"] == data)).to_numpy(), 1)
-    ]
+    here = [(found.runs["method"] == method) & (found.runs["data"] == data) for method in unique(found.runs["method"])]
+    top = [run for where in here for run in found.best(where.to_numpy(), 1)]
     return walls(study, [(name(data), top)], found.label)
 
 
@@ -90,11 +79,8 @@ def figure_9(study: Study) -> Figure:
     methods = unique(found.runs["method"])
     method = "beta_vae" if "beta_vae" in methods else methods[0]
     data = found.runs["data"].iloc[0]
-    here = np.flatnonzero(
-        ((found.runs["method"] == method) & (found.runs["data"] == data)).to_numpy()
-        & np.isfinite(dci)
-        & np.isfinite(found.udr)
-    )
+    same = ((found.runs["method"] == method) & (found.runs["data"] == data)).to_numpy()
+    here = np.flatnonzero(same & np.isfinite(dci) & np.isfinite(found.udr))
     if len(here) < 3:
         raise NotEnough("needs three models of a method that have both UDR and dci_boosted")
     place = [np.argsort(np.argsort(values[here])) for values in (found.udr, dci)]
@@ -117,10 +103,6 @@ def figure_9(study: Study) -> Figure:
     return figure
 
 
-def figure_10(study: Study) -> Figure:
-    return _best_and_worst(study, EACH)
-
-
 def _best_and_worst(study: Study, most: int) -> Figure:
     """Draw models of one method on one data set: the paper's, beta-VAE and Cars3D, or the first."""
     found = Ranked(study)
@@ -133,6 +115,10 @@ def _best_and_worst(study: Study, most: int) -> Figure:
     figure = walls(study, groups, found.label)
     figure.suptitle(name(found.runs["data"][here].iloc[0]), fontsize=9)
     return figure
+
+
+figure_1 = partial(_best_and_worst, most=1)
+figure_10 = partial(_best_and_worst, most=EACH)
 
 
 def _each(found: Ranked, here: Mask, most: int) -> int:
@@ -153,26 +139,11 @@ def figure_12(study: Study) -> Figure:
         top.set_xlabel("strength", fontsize=7)
         weakest = np.flatnonzero(here)[np.argsort(strength[here], kind="stable")[0]]
         run = study.run(str(found.runs["run"].iloc[weakest]))
-        _reconstructions(bottom, study, run, str(data))
+        images = study.inputs(str(data))[0][:8]
+        show(bottom, mosaic(np.stack([images / np.float32(255), run.decode(run.encode(images)[0])])))
+        bottom.set_xlabel("images, and what the model makes of them", fontsize=6)
     axes[0, 0].set_ylabel(found.by, fontsize=7)
     return figure
-
-
-def _reconstructions(axis: Axes, study: Study, run: "Run", data: str) -> None:
-    from karenina.training.pictures import mosaic
-
-    images = study.inputs(data)[0][:8]
-    made = run.decode(run.encode(images)[0])
-    show(axis, mosaic(np.stack([images / np.float32(255), made])))
-    axis.set_xlabel("images, and what the model makes of them", fontsize=6)
-
-
-def figure_13(study: Study) -> Figure:
-    return _high_and_low(study, "celeba", 4, 0)
-
-
-def figure_14(study: Study) -> Figure:
-    return _high_and_low(study, "imagenet", 6, -1)
 
 
 def _high_and_low(study: Study, wanted: str, latents: int, otherwise: int) -> Figure:
@@ -190,16 +161,8 @@ def _high_and_low(study: Study, wanted: str, latents: int, otherwise: int) -> Fi
     return walls(study, groups, found.label, latents=latents)
 
 
-def figure_15(study: Study) -> Figure:
-    return _band(study, "high (UDR > 0.4)", 0.4, np.inf)
-
-
-def figure_16(study: Study) -> Figure:
-    return _band(study, "medium (0.3 < UDR < 0.4)", 0.3, 0.4)
-
-
-def figure_17(study: Study) -> Figure:
-    return _band(study, "low (UDR < 0.3)", -np.inf, 0.3)
+figure_13 = partial(_high_and_low, wanted="celeba", latents=4, otherwise=0)
+figure_14 = partial(_high_and_low, wanted="imagenet", latents=6, otherwise=-1)
 
 
 def _band(study: Study, title: str, low: float, high: float) -> Figure:
@@ -221,3 +184,8 @@ def _band(study: Study, title: str, low: float, high: float) -> Figure:
     figure = walls(study, groups, found.label, order="own")
     figure.suptitle(f"{name(data)}: {title}", fontsize=9)
     return figure
+
+
+figure_15 = partial(_band, title="high (UDR > 0.4)", low=0.4, high=np.inf)
+figure_16 = partial(_band, title="medium (0.3 < UDR < 0.4)", low=0.3, high=0.4)
+figure_17 = partial(_band, title="low (UDR < 0.3)", low=-np.inf, high=0.3)

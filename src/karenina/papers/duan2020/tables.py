@@ -9,6 +9,7 @@ import pandas as pd
 
 from karenina._figures import Figure
 from karenina._files import read_json
+from karenina.evaluation.udr_versions import compute_udr, has_partners
 from karenina.papers import printed
 from karenina.papers.drawing import (
     about,
@@ -21,6 +22,7 @@ from karenina.papers.drawing import (
     unique,
 )
 from karenina.papers.tables import BETAVAE, DCI, FACTORVAE, MIG, PaperTable, name
+from karenina.selection import Preset
 from karenina.studies.analyses.by_setting import polarised
 from karenina.studies.analyses.charts import colour
 from karenina.studies.analyses.correlations import udr_partners, udr_versions, unsupervised
@@ -64,9 +66,8 @@ def figure_8(study: Study) -> Figure:
     figure, axes = panel_grid(1, len(groups), 3.2, 2.6)
     for axis, ((data, method), part) in zip(axes[0], groups):
         for i, (version, line) in enumerate(part.groupby("version", sort=False)):
-            axis.errorbar(
-                line["partners"], line["correlation"], line["std"], marker=".", color=colour(i), label=version
-            )
+            points = (line[key] for key in ("partners", "correlation", "std"))
+            axis.errorbar(*points, marker=".", color=colour(i), label=version)
         axis.set_title(f"{name(data)}, {name(method)}", fontsize=8)
         axis.set_xlabel("partners", fontsize=7)
         axis.tick_params(labelsize=7)
@@ -128,8 +129,6 @@ def appendix_a2(study: Study) -> PaperTable:
 def _readings(study: Study, key: str, ways: Mapping[str, Mapping[str, Any]]) -> PaperTable:
     """Return the rank correlation with the metrics of UDR within a setting, computed anew in each way (options of a
     `Preset`)."""
-    from karenina.selection import Preset
-
     frame = study.words_of(METRICS)
     runs = about(study)
     parts = []
@@ -144,8 +143,6 @@ def _readings(study: Study, key: str, ways: Mapping[str, Mapping[str, Any]]) -> 
 
 def _udr_of(study: Study, runs: pd.DataFrame, preset: Any) -> pd.DataFrame:
     """Return rows of the results: both versions within a setting, of the runs of a data set."""
-    from karenina.evaluation.udr_versions import compute_udr, has_partners
-
     settings = list(runs["setting"])
     study.folder()
     if not has_partners("udr_lasso", settings):
@@ -226,7 +223,7 @@ def clustering_rows(study: Study) -> list[dict[str, float]]:
         files = [study.path / "clustering" / "results.json", study.path / "results.json"]
     except NotEnough:  # results alone
         return []
-    rows = next((read_json(file) for file in files if file.exists()), [])
+    rows: list[dict[str, Any]] = next((read_json(file) for file in files if file.exists()), [])
     return [{k: np.nan if v is None else v for k, v in row.items()} for row in rows]
 
 

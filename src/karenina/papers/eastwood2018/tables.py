@@ -1,5 +1,6 @@
 """Tables and figures of Eastwood & Williams (2018)."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,13 @@ from numpy.typing import NDArray
 
 from karenina._figures import Figure
 from karenina.data.naming import join_name, split_name
+from karenina.evaluation.measures import has_gap
+from karenina.metrics import dci
+from karenina.metrics.plots import hinton
 from karenina.papers.drawing import STEPS, about, panel_grid, show, wall
 from karenina.papers.tables import PaperTable, name
 from karenina.studies.study import NotEnough, Study
+from karenina.training.pictures import mosaic
 
 MODELS = ("lasso", "forest")
 SPLITS = "regression_forest_splits"
@@ -35,14 +40,6 @@ def table_1(study: Study) -> PaperTable:
     return PaperTable(_means(found, ["model", "part"]), ("data", "model", "method", "parameters"), ("part",), note=BETA)
 
 
-def table_3(study: Study) -> PaperTable:
-    return _full(study, "lasso")
-
-
-def table_4(study: Study) -> PaperTable:
-    return _full(study, "forest")
-
-
 def _full(study: Study, model: str) -> PaperTable:
     """Return D of the codes by rank, C and NRMSE of each factor, and their averages."""
     found = _regression(study)
@@ -57,6 +54,10 @@ def _full(study: Study, model: str) -> PaperTable:
     found = pd.concat([codes, factors.assign(of=factors["factor"]), found[whole].assign(of="average")])
     frame = _means(found, ["part", "of"])
     return PaperTable(frame, ("data", "part", "method", "parameters"), ("of",), note=f"{BETA} {RANKS}")
+
+
+table_3 = partial(_full, model="lasso")
+table_4 = partial(_full, model="forest")
 
 
 def _regression(study: Study) -> pd.DataFrame:
@@ -100,8 +101,6 @@ def figure_2(study: Study) -> Figure:
 
 def figure_4(study: Study) -> Figure:
     """Draw images of the corner that the data leave out."""
-    from karenina.evaluation.measures import has_gap
-
     data = next((str(one) for one in about(study)["data"] if has_gap(one)), None)
     if data is None:
         raise NotEnough(f"needs {ZERO_SHOT}")
@@ -110,8 +109,6 @@ def figure_4(study: Study) -> Figure:
 
 
 def _samples(study: Study, data: str) -> Figure:
-    from karenina.training.pictures import mosaic
-
     images = study.data(data).sample(32, np.random.default_rng(0))[0].astype(np.float32) / np.float32(255)
     figure, axes = panel_grid(1, 1, 6, 3)
     show(axes[0, 0], mosaic(images.reshape(4, 8, *images.shape[1:])))
@@ -122,8 +119,6 @@ def _samples(study: Study, data: str) -> Figure:
 def figure_3(study: Study) -> Figure:
     """Draw importances as Hinton diagrams: codes down, factors across; lasso above, forest below, a column per
     model."""
-    from karenina.metrics.plots import hinton
-
     runs = _one_of_each(study)
     figure, axes = panel_grid(2, len(runs), 2.3, 3.2)
     for j, (run, row) in enumerate(runs.iterrows()):
@@ -188,11 +183,8 @@ def _label(row: "pd.Series[Any]") -> str:
 
 def _importance(study: Study, run: str, data: str, model: str) -> NDArray[np.float64]:
     """Return importances (codes, factors)."""
-    from karenina.metrics import dci
-
     if not study.data(data).labelled:
         raise NotEnough("needs labels")
     codes = np.array(study.codes(run)[0][:ROWS])
     factors = study.inputs(data)[1][: len(codes)]
-    found = dci(codes, factors, model=model, continuous=True)
-    return found.importance  # type: ignore[no-any-return]
+    return dci(codes, factors, model=model, continuous=True).importance  # type: ignore[no-any-return]

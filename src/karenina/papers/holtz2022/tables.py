@@ -8,12 +8,16 @@ from numpy.typing import NDArray
 from karenina._figures import Figure
 from karenina.evaluation.measures import NOISE
 from karenina.papers.drawing import about, column, first_known, panel_grid, plain_ticks, show, unique
+from karenina.papers.duan2020.clustering.results import correlations
 from karenina.papers.duan2020.tables import CLUSTERING, FAIRNESS, VERSIONS, clustering_rows
 from karenina.papers.tables import BETAVAE, FACTORVAE, MIG, PaperTable, name
+from karenina.selection._dynamics import dynamics as compare
 from karenina.studies.analyses.charts import colour
 from karenina.studies.analyses.correlations import dynamics, tasks
 from karenina.studies.analyses.shared import wide_table
 from karenina.studies.study import NotEnough, Study
+from karenina.tasks._label_noise import REGIMES as OURS
+from karenina.training.pictures import mosaic
 
 METRICS = {**BETAVAE, **FACTORVAE, **MIG}
 REGIMES = (1, 2, 3)
@@ -29,8 +33,6 @@ def table_1(study: Study) -> PaperTable:
 
 
 def table_2(study: Study) -> PaperTable:
-    from karenina.tasks._label_noise import REGIMES as OURS
-
     factors = ("shape", "scale", "orientation", "position")
     lines = [(regime, factor, p) for regime, shares in OURS.items() for factor, p in zip(factors, shares)]
     frame = pd.DataFrame(lines, columns=["regime", "factor", "value"])
@@ -96,8 +98,6 @@ def table_4(study: Study) -> PaperTable:
 
 
 def _clustering(rows: list[dict[str, float]]) -> pd.DataFrame:
-    from karenina.papers.duan2020.clustering.results import correlations
-
     names = {"udr_spearman": "udr_spearman", "dynamics": "dynamics", "mig": "MIG"}
     names |= {"z_diff": "BetaVAE score", "z_min_variance": "FactorVAE score"}
     found = correlations(rows, [score for score in names if score in rows[0]])
@@ -110,8 +110,6 @@ def _clustering(rows: list[dict[str, float]]) -> pd.DataFrame:
 
 def figure_1(study: Study) -> Figure:
     """Draw samples decoded from the prior: a panel per strength, of the first seed and the most latents."""
-    from karenina.training.pictures import mosaic
-
     study.folder()
     runs = about(study).sort_values(["strength", "latents", "seed"], ascending=[True, False, True])
     first = runs[runs["data"] == runs["data"].iloc[0]].drop_duplicates("strength")
@@ -128,8 +126,6 @@ def figure_3(study: Study) -> Figure:
     """Draw embeddings of single seeds, then of all of them jointly, coloured by the position in the traced images."""
     runs, members = _traced(study)
     setting = runs.loc[members[0]]
-    from karenina.selection._dynamics import dynamics as compare
-
     traces = [_trace(study, run) for run in members[:3]]
     alone = [compare([trace, trace]).planes[0][0, -1] for trace in traces]
     joint = compare(traces).planes[0]
@@ -161,8 +157,8 @@ def _positions(study: Study, data: str, count: int) -> tuple[str, NDArray[np.flo
 
 
 def figure_4(study: Study) -> Figure:
-    """Draw (a) Mean MMD against the number of latents, a line per strength. (b-d) Joint embeddings at the least
-    strength, by seed above and by time below, a panel per number of latents."""
+    """Draw mean MMD against the number of latents, a line per strength, and joint embeddings at the least strength, by
+    seed above and by time below, a panel per number of latents."""
     scores = wide_table(study.frame)
     first_known(scores, ["dynamics"], TRACES)
     runs, _ = _traced(study)
@@ -181,21 +177,13 @@ def figure_4(study: Study) -> Figure:
     left.set_ylabel("mean MMD (less: more stable)", fontsize=7)
     left.legend(title="strength", fontsize=6, title_fontsize=6)
     left.tick_params(labelsize=6)
-    from karenina.selection._dynamics import dynamics as compare
-
     for j, size in enumerate(sizes):
         members = _members(runs, least, size)[:SEEDS]
         planes = compare([_trace(study, run) for run in members]).planes[0]
         above, below = (figure.add_subplot(grid[i, j + 1]) for i in (0, 1))
         for i, (run, points) in enumerate(zip(members, planes)):
-            above.plot(
-                points[-1][:, 0],
-                points[-1][:, 1],
-                ".",
-                color=colour(i),
-                markersize=2,
-                label=f"seed {runs.loc[run, 'seed']}",
-            )
+            label = f"seed {runs.loc[run, 'seed']}"
+            above.plot(points[-1][:, 0], points[-1][:, 1], ".", color=colour(i), markersize=2, label=label)
             for time, at in enumerate(points):
                 shade = np.full(len(at), time / max(len(points) - 1, 1))
                 below.scatter(at[:, 0], at[:, 1], c=shade, cmap="viridis", vmin=0, vmax=1, s=2, linewidth=0)

@@ -1,6 +1,7 @@
 """Tables and figures of Locatello et al. (2019), but for its downstream tasks."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -57,11 +58,11 @@ def table_5(study: Study) -> PaperTable:
     if study.frame["method"].nunique() < 2:
         found = found[found["predictor"] != "method"]
         study.note("without part (a): a second method under [methods] in study.toml, then `karenina study run`")
-    note = "Fractions of the variance: predictor method is the paper's part (a), setting (method x strength) part (b). "
-    note += (
+    note = (
+        "Fractions of the variance: predictor method is the paper's part (a), setting (method x strength) part (b). "
         "Ours are without what chance explains in groups of few models; the paper's, of 50 seeds, are with it, as the "
+        "column `explained` of the CSV is."
     )
-    note += "column `explained` of the CSV is."
     return PaperTable(found, ("predictor", "data"), ("score",), note=note)
 
 
@@ -70,30 +71,6 @@ def figure_1(study: Study) -> Figure:
     found = _dependence(study, "total_correlation", annealed=False)
     data = _one_of(found["data"], "color_dsprites")
     return _against_strength(found[found["data"] == data], [(data, "sampled"), (data, "mean")], "total correlation")
-
-
-def figure_8(study: Study) -> Figure:
-    return _per_data(study, "total_correlation", "sampled", annealed=False)
-
-
-def figure_9(study: Study) -> Figure:
-    return _per_data(study, "total_correlation", "mean", annealed=False)
-
-
-def figure_24(study: Study) -> Figure:
-    return _per_data(study, "total_correlation", "sampled")
-
-
-def figure_25(study: Study) -> Figure:
-    return _per_data(study, "total_correlation", "mean")
-
-
-def figure_26(study: Study) -> Figure:
-    return _per_data(study, "mutual_information", "sampled")
-
-
-def figure_27(study: Study) -> Figure:
-    return _per_data(study, "mutual_information", "mean")
 
 
 def figure_10(study: Study) -> Figure:
@@ -129,18 +106,27 @@ def _per_data(study: Study, measure: str, kind: str, annealed: bool = True) -> F
     return _against_strength(found, [(data, kind) for data in unique(found["data"])], measure.replace("_", " "))
 
 
+figure_8 = partial(_per_data, measure="total_correlation", kind="sampled", annealed=False)
+figure_9 = partial(_per_data, measure="total_correlation", kind="mean", annealed=False)
+figure_24 = partial(_per_data, measure="total_correlation", kind="sampled")
+figure_25 = partial(_per_data, measure="total_correlation", kind="mean")
+figure_26 = partial(_per_data, measure="mutual_information", kind="sampled")
+figure_27 = partial(_per_data, measure="mutual_information", kind="mean")
+
+
 def _against_strength(found: pd.DataFrame, panels: Sequence[tuple[str, str]], label: str) -> Figure:
     methods = unique(found["method"])
     figure, axes = panel_grid(1, len(panels), 2.8, 2.5)
     for axis, (data, kind) in zip(axes[0], panels):
         part = found[(found["data"] == data) & (found["representation"] == kind)]
-        for method, line in part.groupby("method", sort=False):
-            line = line.sort_values("strength")
-            x = np.arange(len(line))
-            shade = colour(methods.index(method))
-            axis.plot(x, line["median"], marker=".", color=shade, label=name(method))
-            axis.fill_between(x, line["low"], line["high"], color=shade, alpha=0.15, linewidth=0)
-        _strength_ticks(axis, part)
+        _medians(axis, part, methods, bands=True)
+        # Strengths are drawn by rank; their values are shown where all methods share them.
+        grids = {tuple(sorted(line["strength"].dropna().unique())) for _, line in part.groupby("method")} - {()}
+        shared = grids.pop() if len(grids) == 1 else ()
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if shared:
+            axis.set_xticks(range(len(shared)), [f"{value:g}" for value in shared])
+        axis.set_xlabel("strength" if shared else "strength, from least to greatest", fontsize=7)
         axis.set_title(f"{name(data)}, {kind} codes", fontsize=8)
         axis.tick_params(labelsize=6)
     axes[0, 0].set_ylabel(f"{label} (median)", fontsize=7)
@@ -148,14 +134,14 @@ def _against_strength(found: pd.DataFrame, panels: Sequence[tuple[str, str]], la
     return figure
 
 
-def _strength_ticks(ax: Axes, part: pd.DataFrame) -> None:
-    """Set ticks for strengths that are drawn by rank: their values where all methods share them."""
-    grids = {tuple(sorted(line["strength"].dropna().unique())) for _, line in part.groupby(["data", "method"])} - {()}
-    shared = grids.pop() if len(grids) == 1 else ()
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if shared:
-        ax.set_xticks(range(len(shared)), [f"{value:g}" for value in shared])
-    ax.set_xlabel("strength" if shared else "strength, from least to greatest", fontsize=7)
+def _medians(axis: Axes, part: pd.DataFrame, methods: Sequence[str], bands: bool = False) -> None:
+    """Draw the medians of each method by the rank of its strengths."""
+    for method, line in part.groupby("method", sort=False):
+        line = line.sort_values("strength")
+        x, shade = np.arange(len(line)), colour(methods.index(method))
+        axis.plot(x, line["median"], marker=".", color=shade, label=name(method))
+        if bands:
+            axis.fill_between(x, line["low"], line["high"], color=shade, alpha=0.15, linewidth=0)
 
 
 def figure_2(study: Study) -> Figure:
@@ -222,11 +208,8 @@ def figure_13(study: Study) -> Figure:
         for axis, score in zip(line, names):
             here = (scores.runs["data"] == data).to_numpy()
             values = column(scores, score)
-            distributions(
-                axis,
-                [(str(i), values[here & (scores.runs["method"] == m).to_numpy()]) for i, m in enumerate(methods)],
-                "violin",
-            )
+            of_method = [values[here & (scores.runs["method"] == method).to_numpy()] for method in methods]
+            distributions(axis, [(str(i), found) for i, found in enumerate(of_method)], "violin")
         line[0].set_ylabel(name(data), fontsize=7)
     for axis, score in zip(axes[0], names):
         axis.set_title(score, fontsize=8)
@@ -241,17 +224,15 @@ def figure_14(study: Study) -> Figure:
 
 
 def figure_4(study: Study) -> Figure:
-    """Draw left: medians of the FactorVAE score. Centre: unsupervised scores. Right: transfer of DCI between data
-    sets."""
+    """Draw medians of the FactorVAE score, unsupervised scores, and the transfer of DCI between data sets."""
     frame = study.words_of(METRICS)
     figure = Figure(figsize=(11, 3.6), layout="constrained")
     left, centre, right = figure.subplots(1, 3)
     data = _one_of(frame["data"], "cars3d")
     score = "FactorVAE score" if "FactorVAE score" in set(frame["metric"]) else next(iter(METRICS))
     medians = by_strength(frame[frame["data"] == data])
-    for i, (method, line) in enumerate(medians[medians["score"] == score].groupby("method", sort=False)):
-        line = line.sort_values("strength")
-        left.plot(np.arange(len(line)), line["median"], marker=".", color=colour(i), label=name(method))
+    here = medians[medians["score"] == score]
+    _medians(left, here, unique(here["method"]))
     left.set_title(f"{score} on {name(data)}", fontsize=8)
     left.set_xlabel("strength, from least to greatest", fontsize=7)
     left.set_xticks(range(int(medians.groupby("method")["strength"].nunique().max())))
@@ -290,18 +271,14 @@ def _heat(axis: Axes, frame: pd.DataFrame, rows: str, columns: str) -> None:
 
 def figure_15(study: Study) -> Figure:
     """Draw median against strength: a row per data set, a column per metric."""
-    frame = study.words_of(METRICS)
-    found = by_strength(frame)
+    found = by_strength(study.words_of(METRICS))
     names = [score for score in METRICS if score in set(found["score"])]
     datas, methods = unique(found["data"]), unique(found["method"])
     figure, axes = panel_grid(len(datas), len(names))
     for line, data in zip(axes, datas):
         for axis, score in zip(line, names):
             part = found[(found["data"] == data) & (found["score"] == score)]
-            for method, one in part.groupby("method", sort=False):
-                one = one.sort_values("strength")
-                shade = colour(methods.index(method))
-                axis.plot(np.arange(len(one)), one["median"], marker=".", color=shade, label=name(method))
+            _medians(axis, part, methods)
             axis.set_xticks(range(int(part.groupby("method")["strength"].nunique().max()) if len(part) else 0))
             axis.tick_params(labelsize=6)
         line[0].set_ylabel(name(data), fontsize=7)

@@ -1,6 +1,7 @@
 """Downstream tasks and reconstructions of Locatello et al. (2019)."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from karenina.studies.analyses.charts import colour
 from karenina.studies.analyses.correlations import tasks
 from karenina.studies.analyses.shared import Scores, wide_table
 from karenina.studies.study import NotEnough, Study
+from karenina.training.pictures import mosaic
 
 NEEDED = "tasks = true under [evaluation] in study.toml, then `karenina study run`"
 # Our names of the two predictors and the paper's.
@@ -46,18 +48,6 @@ def _need(study: Study) -> None:
         raise NotEnough(f"needs {NEEDED}")
 
 
-def figure_6(study: Study) -> Figure:
-    return _efficiency(study, "boosted", FACTORVAE, "dsprites")
-
-
-def figure_20(study: Study) -> Figure:
-    return _efficiency(study, "logistic", METRICS)
-
-
-def figure_21(study: Study) -> Figure:
-    return _efficiency(study, "boosted", METRICS)
-
-
 def _efficiency(study: Study, model: str, metrics: Metrics, only: str = "") -> Figure:
     """Draw accuracy of few rows / accuracy of many against each metric: a row per data set, a column per metric."""
     _need(study)
@@ -78,19 +68,16 @@ def _efficiency(study: Study, model: str, metrics: Metrics, only: str = "") -> F
     return figure
 
 
+figure_6 = partial(_efficiency, model="boosted", metrics=FACTORVAE, only="dsprites")
+figure_20 = partial(_efficiency, model="logistic", metrics=METRICS)
+figure_21 = partial(_efficiency, model="boosted", metrics=METRICS)
+
+
 def _task(scores: Scores, model: str, what: str) -> str:
     found = [n for n in scores.names if n.startswith("downstream_") and model in n and n.endswith(f"_{what}")]
     if not found:
         raise NotEnough(f"needs downstream_{model}_{what}: {NEEDED}")
     return found[0]
-
-
-def figure_22(study: Study) -> Figure:
-    return _three_groups(study, DCI)
-
-
-def figure_23(study: Study) -> Figure:
-    return _three_groups(study, MIG)
 
 
 def three_groups(values: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -139,10 +126,12 @@ def _three_groups(study: Study, metrics: Metrics) -> Figure:
     return figure
 
 
+figure_22 = partial(_three_groups, metrics=DCI)
+figure_23 = partial(_three_groups, metrics=MIG)
+
+
 def figure_7(study: Study) -> Figure:
     """Draw images beside reconstructions: odd columns images, even ones what a random model of the data set makes."""
-    from karenina.training.pictures import mosaic
-
     study.folder()
     scores = wide_table(study.frame)
     datas = unique(scores.runs["data"])

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from karenina.data import FactorGrid
 from karenina.data.naming import split_name
-from karenina.evaluation.measures import Measured, Row
+from karenina.evaluation.measures import Measured, MeasureRow
 from karenina.numerics.checks import positive_integer
 
 Ints = NDArray[np.int64]
@@ -312,7 +312,7 @@ def _tensors(drawn: Panels) -> tuple[torch.Tensor, ...]:
 REASONING = (1_000, 4_000, 16_000, 64_000)
 
 
-def reasoning(measured: Measured) -> list[Row]:
+def reasoning(measured: Measured) -> list[MeasureRow]:
     """Return the accuracy of abstract reasoning from codes after so many matrices. van Steenkiste et al. (2019).
 
     Matrices are of factor values, so the data must be a grid of factors, and not draw anything else.

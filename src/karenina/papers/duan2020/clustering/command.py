@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import karenina
 from karenina._console import next_steps, print_json, say
 
 if TYPE_CHECKING:
@@ -22,29 +23,27 @@ def owns(folder: Path) -> bool:
 def find(what: str, scale: str | None, seeds: int | None) -> "ClusteringPlan | None":
     """Return the plan of the preset, of a study file that begins with study = "clustering", or of a folder; None if it
     is another study's."""
-    from karenina.papers.duan2020.clustering.plan import plan_for, plan_of, read_plan
 
     path = Path(what)
     changes = {} if seeds is None else {"seeds": seeds}
     if what == NAME:
-        return plan_for(scale or "laptop", **changes)
+        return karenina.papers.duan2020.clustering.plan.plan_for(scale or "laptop", **changes)
     if path.is_dir() and owns(path):
-        values = asdict(read_plan(path))
+        values = asdict(karenina.papers.duan2020.clustering.plan.read_plan(path))
     elif path.is_file() and (given := _read(path)).get("study") == NAME:
         values = {name: value for name, value in given.items() if name != "study"}
     else:
         return None
     if scale is not None:
         raise ValueError(f"--scale goes with a preset; {what!r} is not one")
-    return plan_of({**values, **changes})
+    return karenina.papers.duan2020.clustering.plan.plan_of({**values, **changes})
 
 
 def _read(path: Path) -> dict[str, object]:
     """Return what a study file says; nothing where it is damaged, which the reader of other studies says."""
-    from karenina.studies.plan import Source
 
     try:
-        return Source.read(path).parse()
+        return karenina.studies.plan.Source.read(path).parse()
     except ValueError:
         return {}
 
@@ -76,21 +75,18 @@ def show_plan(plan: "ClusteringPlan", workers: int, *, toml: bool, measure: bool
         say(*to_toml(plan).splitlines())
         return
     if as_json:
-        from karenina.papers.duan2020.clustering.runner import estimate
-
-        spent = {"core_seconds": estimate(plan)} if measure else {}
+        spent = {"core_seconds": karenina.papers.duan2020.clustering.runner.estimate(plan)} if measure else {}
         print_json({"name": NAME, **spent, "models": len(plan.strengths), "plan": asdict(plan)})
         return
     say(f"{NAME}: {len(plan.strengths):,} models", grid(plan))
     say(f"  {plan.side}x{plan.side} pixels, {plan.latents} latents, {plan.initialisations} agents for each model,")
     say(f"  at most {plan.cap:,} environment steps to 90 % success of {plan.window} episodes")
     if measure:
-        from karenina.papers.duan2020.clustering.runner import estimate
-        from karenina.studies.runner import duration
-
-        costs = estimate(plan)
+        costs = karenina.papers.duan2020.clustering.runner.estimate(plan)
+        duration = karenina.studies.runner.duration
         parts = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in costs.items())
-        say(f"time on this machine: about {duration(sum(costs.values()))} of a core ({parts}), {workers} at a time")
+        total = duration(sum(costs.values()))
+        say(f"time on this machine: about {total} of a core ({parts}), {workers} at a time")
 
 
 def run(
@@ -107,18 +103,18 @@ def run(
         raise ValueError("the clustering study runs on one machine: no --shard and no --ray")
     if precision is not None:
         raise ValueError("the clustering study computes in float32: leave out --precision")
-    from karenina._files import read_json
-    from karenina.papers.duan2020.clustering.runner import run as run_study
 
     def tell(line: str) -> None:
         say(line, file=sys.stderr if as_json else sys.stdout)
 
     tell(f"{NAME}: {len(plan.strengths):,} models in {out}")
     try:
-        run_study(plan, out, workers=workers, say=lambda line: tell(f"{time.strftime('%H:%M:%S')} {line}"))
+        karenina.papers.duan2020.clustering.runner.run(
+            plan, out, workers=workers, say=lambda line: tell(f"{time.strftime('%H:%M:%S')} {line}")
+        )
     except KeyboardInterrupt as stop:
         raise type(stop)(f"stopped; the same call resumes. `karenina study status {out}` says how far it is") from None
-    censored = sum(row["censored"] for row in read_json(out / "results.json"))
+    censored = sum(row["censored"] for row in karenina._files.read_json(out / "results.json"))
     agents = len(plan.strengths) * plan.initialisations
     if as_json:
         print_json({"study": out, "agents": agents, "censored": censored, "results": out / "results.json"})
@@ -128,9 +124,8 @@ def run(
 
 
 def status(folder: Path, *, as_json: bool) -> None:
-    from karenina.papers.duan2020.clustering.runner import status as status_of
 
-    found = status_of(folder)
+    found = karenina.papers.duan2020.clustering.runner.status(folder)
     if as_json:
         at = [{"task": task, "who": who} for task, who in found.running]
         counts = {"done": len(found.done), "to_do": len(found.waiting), "running": at}
@@ -145,38 +140,40 @@ def status(folder: Path, *, as_json: bool) -> None:
 
 
 def analyse(folder: Path, paper: str | None, *, figures: bool, as_json: bool) -> None:
-    from karenina.papers import of_paper
-    from karenina.papers.duan2020.clustering.plan import read_plan
-    from karenina.papers.duan2020.clustering.results import correlations, sentence, write_analysis, write_papers
-    from karenina.papers.duan2020.clustering.study import ClusteringStudy
 
     if paper is not None:
-        of_paper(paper)
-    plan = read_plan(folder)
-    rows = ClusteringStudy(plan, folder).measures()
+        karenina.papers.of_paper(paper)
+    plan = karenina.papers.duan2020.clustering.plan.read_plan(folder)
+    rows = karenina.papers.duan2020.clustering.study.ClusteringStudy(plan, folder).measures()
     if not rows:
         raise ValueError(f"{folder} has no finished agents: `karenina study run {folder}` resumes it")
     if as_json:
-        table = write_analysis(folder, rows, plan.cap, figures=figures)
-        items = {f"{one.item.paper} {one.item.name}": one.files for one in write_papers(folder, paper, figures=figures)}
+        table = karenina.papers.duan2020.clustering.results.write_analysis(folder, rows, plan.cap, figures=figures)
+        items = {
+            f"{one.item.paper} {one.item.name}": one.files
+            for one in karenina.papers.duan2020.clustering.results.write_papers(folder, paper, figures=figures)
+        }
         print_json({"models": len(rows), "masks": plan.masks, "correlations": table, "items": items})
         return
     if len(rows) < len(plan.strengths):
         say(f"{folder} is not complete: {len(rows)} of {len(plan.strengths)} models are analysed")
-    frame = write_analysis(folder, rows, plan.cap, figures=figures)
+    frame = karenina.papers.duan2020.clustering.results.write_analysis(folder, rows, plan.cap, figures=figures)
     say(*frame.to_string(index=False, float_format="{:+z.2f}".format).split("\n"))
     agents = len(rows) * plan.initialisations
     say(f"{sum(row['censored'] for row in rows):,} of {agents:,} agents were censored at {plan.cap:,} steps")
     if plan.masks == "oracle":
         say("oracle masks: the true masks stand in for a MONet's")
-    say(sentence(correlations(rows)))
+    say(
+        karenina.papers.duan2020.clustering.results.sentence(
+            karenina.papers.duan2020.clustering.results.correlations(rows)
+        )
+    )
     say(f"in {folder / 'analysis' / 'clustering.csv'}")
-    for output in write_papers(folder, paper, figures=figures):
+    for output in karenina.papers.duan2020.clustering.results.write_papers(folder, paper, figures=figures):
         say(f"{output.item.paper} {output.item.name}: {output.item.title}, in {output.files[0]}")
 
 
 def report(folder: Path, out: Path) -> Path:
     """Write the page of the study; returns it."""
-    from karenina.papers.duan2020.clustering.page import report as write
 
-    return write(folder, out)
+    return karenina.papers.duan2020.clustering.page.report(folder, out)

@@ -8,6 +8,16 @@ from typing import Any, Literal
 
 from karenina._files import atomic, read_json
 
+# The scores of a vision model, and how pages spell them.
+SCORES = {
+    "udr_spearman": "UDR_S",
+    "dynamics": "dynamics score",
+    "mig": "MIG",
+    "dci": "DCI disentanglement",
+    "z_diff": "BetaVAE score",
+    "z_min_variance": "FactorVAE score",
+}
+
 
 @dataclass(frozen=True)
 class ClusteringPlan:

@@ -1,7 +1,6 @@
 """What a clustering study found: correlations, sentences, figures, and what it shows of the papers."""
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,24 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina._files import atomic
-from karenina.numerics.gaussian import kl_per_latent
 from karenina.numerics.resampling import spearman, without_each
 from karenina.papers import Made, items, make
-from karenina.papers.duan2020.clustering.plan import ClusteringPlan
+from karenina.papers import printed as values
+from karenina.papers.duan2020.clustering.plan import SCORES
 from karenina.studies.analyses.charts import Chart, Panel, Series, draw
 from karenina.studies.study import COLUMNS, Study
 
 Floats = NDArray[np.float64]
-SCORES = {
-    "udr_spearman": "UDR_S",
-    "dynamics": "dynamics score",
-    "mig": "MIG",
-    "dci": "DCI disentanglement",
-    "z_diff": "BetaVAE score",
-    "z_min_variance": "FactorVAE score",
-}
-# Our name of a score with labels -> the metric.
-METRICS = {"mig": "mig", "dci": "dci_boosted", "z_diff": "z_diff", "z_min_variance": "z_min_variance"}
 
 
 @dataclass(frozen=True)
@@ -58,8 +47,10 @@ def verdict(interval: tuple[float, float]) -> str:
 
 
 def correlations(rows: Sequence[dict[str, Any]], scores: Sequence[str] = tuple(SCORES)) -> list[Correlation]:
-    """Return a correlation for each score. rows: those of `ClusteringStudy.measures`; a row without a value of the score does not
-    count for it."""
+    """Return a correlation for each score.
+
+    rows: those of `ClusteringStudy.measures`; a row without a value of the score does not count for it.
+    """
     return [_correlation(rows, score) for score in scores]
 
 
@@ -91,8 +82,6 @@ def _correlation(rows: Sequence[dict[str, Any]], score: str) -> Correlation:
 def printed() -> dict[str, float]:
     """Return the papers' correlations with steps. Duan et al. (2020) print .56 without a sign, as fewer steps are
     better."""
-    from karenina.papers import printed as values
-
     names = {"dynamics": "dynamics", "MIG": "mig", "BetaVAE score": "z_diff", "FactorVAE score": "z_min_variance"}
     holtz, duan = values("holtz2022", "table_4"), values("duan2020", "figure_11")
     assert holtz is not None
@@ -173,62 +162,6 @@ def write_analysis(folder: Path, rows: Sequence[dict[str, Any]], cap: int, *, fi
         with atomic(folder / "analysis" / "clustering.png") as part:
             draw(scatter(rows, found, cap)).savefig(part)
     return frame
-
-
-def complete(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether rows have all scores: those of an earlier release may lack some."""
-    return all({*SCORES, "agents"} <= set(row) for row in rows)
-
-
-def score_models(
-    plan: ClusteringPlan,
-    mean: NDArray[np.floating[Any]],
-    logvar: NDArray[np.floating[Any]],
-    factors: NDArray[np.int64],
-    traces: NDArray[np.floating[Any]],
-    agents: Mapping[int, tuple[Sequence[int], Sequence[bool]]],
-) -> list[dict[str, Any]]:
-    """Return a row for each vision model with agents; arguments as `seen` and `done_agents` of its study give them.
-
-    UDR_S is among models of one beta (Duan et al. 2020, A.8). The dynamics score (Holtz et al. 2022) is of a setting; a
-    model's part in it is its mean distance to the other seeds.
-    """
-    from karenina.metrics import score
-    from karenina.selection import dynamics, udr
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of half-dead latents and models without partners
-        kl = [kl_per_latent(*one) for one in zip(mean, logvar)]
-        ranking = udr(mean, kl, plan.strengths, similarity="spearman")
-        distance = np.full(len(mean), np.nan)
-        if plan.seeds > 1:
-            stable = dynamics(list(traces), plan.strengths)
-            for beta, pairs in zip(stable.groups, stable.pairwise):
-                distance[[strength == beta for strength in plan.strengths]] = pairs.sum(1) / (len(pairs) - 1)
-        found = []
-        for i in sorted(agents):
-            table = score(mean[i], factors, metrics=list(METRICS.values()), seed=0)
-            steps, censored = agents[i]
-            found.append(
-                {
-                    "model": i,
-                    "beta": plan.strengths[i],
-                    "seed": i % plan.seeds,
-                    "steps": float(np.mean(steps)),
-                    "censored": int(np.sum(censored)),
-                    "agents": list(steps),
-                    "udr_spearman": _known(ranking.scores[i]),
-                    "informative": int(ranking.informative[i]),
-                    "dynamics": _known(-distance[i]),
-                    **{name: _known(table[metric].value) for name, metric in METRICS.items()},
-                }
-            )
-    return found
-
-
-def _known(value: float) -> float | None:
-    """Return None for NaN, which JSON does not have."""
-    return None if np.isnan(value) else float(value)
 
 
 SHOWN = {"duan2020": "figure_11", "holtz2022": "table_4"}

@@ -22,7 +22,7 @@ from karenina._process import cores, end_workers, exit_code, obey_input, stops_h
 from karenina.models.fast import Adam
 from karenina.papers.duan2020.clustering.monet import ComponentVAE, MONet, object_losses
 from karenina.papers.duan2020.clustering.plan import ClusteringPlan, adopt, read_plan, write_json
-from karenina.papers.duan2020.clustering.study import ClusteringStudy
+from karenina.papers.duan2020.clustering.study import ClusteringStudy, episodes, references
 from karenina.papers.duan2020.clustering.world import random_sprites, render
 from karenina.studies.study import claim, read_claim
 from karenina.studies.worker import THREADS
@@ -70,13 +70,9 @@ def is_done(folder: Path, task: str) -> bool:
 
 def do(folder: Path, task: str, say: Say) -> None:
     """Do one task, in this process."""
-    from karenina.papers.duan2020.clustering.study import ClusteringStudy
-
     kind, _, which = task.partition(" ")
     study = ClusteringStudy(read_plan(folder), folder, say)
     if kind == "references":
-        from karenina.papers.duan2020.clustering.study import references
-
         write_json(folder / "references.json", references(study.plan))
     elif kind == "monet":
         study.gate()
@@ -91,8 +87,6 @@ def do(folder: Path, task: str, say: Say) -> None:
     elif kind == "measures":
         study.measures()
     else:
-        from karenina.papers.duan2020.clustering.study import episodes
-
         episodes(study, study.measures())
 
 
@@ -180,17 +174,12 @@ def _work(folder: Path, stage: list[str], workers: int, say: Say) -> None:
                 elif code != 0:
                     deaths[task] += 1
                     if deaths[task] == _CHANCES:
-                        raise ValueError(
-                            f"{task}: its process ended {_CHANCES} times (exit code {code}); {_log(folder)}"
-                        )
+                        where = f"{folder / 'log.txt'} may say more"
+                        raise ValueError(f"{task}: its process ended {_CHANCES} times (exit code {code}); {where}")
     finally:
         end_workers(worker.process for worker in running.values())  # after an error or Ctrl-C
         for worker in running.values():
             worker.close()
-
-
-def _log(folder: Path) -> str:
-    return f"{folder / 'log.txt'} may say more"
 
 
 class _Worker:
@@ -258,8 +247,6 @@ def seconds(folder: Path) -> dict[str, float]:
 
 
 def main(folder: Path, task: str) -> int:
-    import torch
-
     torch.set_num_threads(1)
     with claim(folder, name_of(task)) as mine:
         if mine is None:
@@ -282,15 +269,6 @@ def main(folder: Path, task: str) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started us
-    threading.Thread(target=list, args=(obey_input(),), daemon=True).start()
-    try:
-        sys.exit(main(Path(sys.argv[1]), sys.argv[2]))
-    except KeyboardInterrupt as stop:
-        sys.exit(exit_code(stop))
-
-
 def estimate(plan: ClusteringPlan) -> dict[str, float]:
     """Return the core seconds of the phases that take nearly all of the time; that of the agents at most, for those
     that learn stop early."""
@@ -303,35 +281,28 @@ def estimate(plan: ClusteringPlan) -> dict[str, float]:
         scenes = random_sprites(["any"] * plan.sprites, rng, scenes=plan.monet_batch, scale=plan.scale)
         images = torch.from_numpy(render(scenes, plan.side)).float() / 255
         noise = torch.randn(plan.monet_batch, plan.slots, plan.latents)
-        step = _descent(network, lambda: network.losses(images, noise, 0.5, 0.5)["loss"])
-        found["MONets" if plan.own else "MONet"] = monets * plan.monet_steps * _seconds(step)
+        seconds = _step_seconds(network, lambda: network.losses(images, noise, 0.5, 0.5)["loss"])
+        found["MONets" if plan.own else "MONet"] = monets * plan.monet_steps * seconds
     if not plan.own:
         vae = ComponentVAE(list(range(plan.seeds)), plan.side, plan.latents, plan.units)
         objects = torch.rand(plan.seeds, 64, (plan.side // 4) ** 2, 64)
         noise, betas = torch.randn(plan.seeds, 64, plan.latents), torch.ones(plan.seeds)
-        step = _descent(vae, lambda: object_losses(vae, objects, noise, betas).sum())
-        found["component VAEs"] = len(plan.betas) * plan.component_steps * _seconds(step)
+        seconds = _step_seconds(vae, lambda: object_losses(vae, objects, noise, betas).sum())
+        found["component VAEs"] = len(plan.betas) * plan.component_steps * seconds
     groups = len(plan.strengths) if plan.own else plan.seeds
     found["agents, at most"] = groups * plan.cap * _agents(plan)
     return found
 
 
-def _descent(network: torch.nn.Module, loss: Callable[[], torch.Tensor]) -> Callable[[], None]:
+def _step_seconds(network: torch.nn.Module, loss: Callable[[], torch.Tensor], times: int = 3) -> float:
+    """Return the seconds of a step of descent, after a first one that is not counted."""
     optimiser = Adam(network.parameters(), 1e-3)
-
-    def step() -> None:
+    for step in range(times + 1):
+        if step == 1:
+            started = time.process_time()
         optimiser.zero_grad()
         loss().backward()
         optimiser.step()
-
-    return step
-
-
-def _seconds(step: Callable[[], None], times: int = 3) -> float:
-    step()
-    started = time.process_time()
-    for _ in range(times):
-        step()
     return (time.process_time() - started) / times
 
 
@@ -353,3 +324,12 @@ def _agents(plan: ClusteringPlan) -> float:
             longer.agents(0)
             found.append(time.process_time() - started)
     return max(found[1] - found[0], 0.0) / 10
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started us
+    threading.Thread(target=list, args=(obey_input(),), daemon=True).start()
+    try:
+        sys.exit(main(Path(sys.argv[1]), sys.argv[2]))
+    except KeyboardInterrupt as stop:
+        sys.exit(exit_code(stop))

@@ -2,7 +2,8 @@
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,8 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from karenina._files import read_json
+from karenina.metrics import score
+from karenina.numerics.gaussian import kl_per_latent
 from karenina.papers.duan2020.clustering.agent import (
     Floats,
     Learning,
@@ -32,10 +35,19 @@ from karenina.papers.duan2020.clustering.agent import (
     search,
     success_rate,
 )
-from karenina.papers.duan2020.clustering.monet import Attention, ComponentVAE, MONet, cut_out, to_patches
-from karenina.papers.duan2020.clustering.plan import ClusteringPlan, adopt, write_json
-from karenina.papers.duan2020.clustering.training import train_components, train_monet, train_transitions
+from karenina.papers.duan2020.clustering.monet import (
+    Attention,
+    ComponentVAE,
+    MONet,
+    cut_out,
+    to_patches,
+    train_components,
+    train_monet,
+    train_transitions,
+)
+from karenina.papers.duan2020.clustering.plan import SCORES, ClusteringPlan, adopt, write_json
 from karenina.papers.duan2020.clustering.world import Environment, animation, random_sprites, render, render_with_masks
+from karenina.selection import dynamics, udr
 from karenina.training.run import FORMAT, read_tensors, write_tensors
 
 Images = NDArray[np.uint8]
@@ -115,10 +127,6 @@ def encode(vae: ComponentVAE, objects: Tensor, size: int = 500) -> tuple[Tensor,
     with torch.no_grad():
         found = [vae.encode(part.expand(models, *part.shape)) for part in parts]
     return torch.cat([mean for mean, _ in found], 1), torch.cat([logvar for _, logvar in found], 1)
-
-
-def as_bytes(x: Tensor) -> Tensor:
-    return (x * 255).round().to(torch.uint8)
 
 
 def same_slots(images: NDArray[np.uint8], masks: Floats, images_after: NDArray[np.uint8], masks_after: Floats) -> Any:
@@ -273,14 +281,65 @@ def references(plan: ClusteringPlan) -> dict[str, Any]:
     }
 
 
-Say = Callable[[str], None]
+# Our name of a score with labels -> the metric.
+METRICS = {"mig": "mig", "dci": "dci_boosted", "z_diff": "z_diff", "z_min_variance": "z_min_variance"}
+
+
+def complete(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether rows have all scores: those of an earlier release may lack some."""
+    return all({*SCORES, "agents"} <= set(row) for row in rows)
+
+
+def score_models(
+    plan: ClusteringPlan,
+    mean: NDArray[np.floating[Any]],
+    logvar: NDArray[np.floating[Any]],
+    factors: NDArray[np.int64],
+    traces: NDArray[np.floating[Any]],
+    agents: Mapping[int, tuple[Sequence[int], Sequence[bool]]],
+) -> list[dict[str, Any]]:
+    """Return a row for each vision model with agents.
+
+    mean, logvar, factors, traces: as `ClusteringStudy.seen` gives them; agents: as its `done_agents` does.
+    UDR_S is among models of one beta (Duan et al. 2020, A.8). The dynamics score (Holtz et al. 2022) is of a setting; a
+    model's part in it is its mean distance to the other seeds.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of half-dead latents and models without partners
+        kl = [kl_per_latent(*one) for one in zip(mean, logvar)]
+        ranking = udr(mean, kl, plan.strengths, similarity="spearman")
+        distance = np.full(len(mean), np.nan)
+        if plan.seeds > 1:
+            stable = dynamics(list(traces), plan.strengths)
+            for beta, pairs in zip(stable.groups, stable.pairwise):
+                distance[[strength == beta for strength in plan.strengths]] = pairs.sum(1) / (len(pairs) - 1)
+        found = []
+        for i in sorted(agents):
+            table = score(mean[i], factors, metrics=list(METRICS.values()), seed=0)
+            steps, censored = agents[i]
+            found.append(
+                {
+                    "model": i,
+                    "beta": plan.strengths[i],
+                    "seed": i % plan.seeds,
+                    "steps": float(np.mean(steps)),
+                    "censored": int(np.sum(censored)),
+                    "agents": list(steps),
+                    "udr_spearman": _known(ranking.scores[i]),
+                    "informative": int(ranking.informative[i]),
+                    "dynamics": _known(-distance[i]),
+                    **{name: _known(table[metric].value) for name, metric in METRICS.items()},
+                }
+            )
+    return found
+
+
+def _known(value: float) -> float | None:
+    """Return None for NaN, which JSON does not have."""
+    return None if np.isnan(value) else float(value)
 
 
 WATCHED = 200  # single sprites on which traces are recorded
-
-
-def quiet(line: str) -> None:
-    pass
 
 
 @dataclass(frozen=True)
@@ -289,7 +348,7 @@ class ClusteringStudy:
 
     plan: ClusteringPlan
     folder: Path
-    say: Say = quiet
+    say: Callable[[str], None] = lambda line: None
     checkpoint_every: float = 60.0
 
     def __post_init__(self) -> None:
@@ -322,14 +381,11 @@ class ClusteringStudy:
         for seed in range(self.plan.seeds):
             self.agents(seed)
 
-    def _progress(self, phase: str) -> Callable[[int, int, dict[str, float]], None]:
+    def _options(self, phase: str) -> dict[str, Any]:
         def show(step: int, steps: int, row: dict[str, float]) -> None:
             self.say(f"{phase} {step}/{steps} " + " ".join(f"{name} {value:.4g}" for name, value in row.items()))
 
-        return show
-
-    def _options(self, phase: str) -> dict[str, Any]:
-        return {"progress": self._progress(phase), "checkpoint_every": self.checkpoint_every}
+        return {"progress": show, "checkpoint_every": self.checkpoint_every}
 
     # 1. Attention
 
@@ -439,7 +495,8 @@ class ClusteringStudy:
         """Return patches (frames * objects, cells, 64) uint8 of all that the attention cut out."""
         found = self.exploration()
         parts = zip(found["images"].split(1000), found["masks"].split(1000))
-        return torch.cat([as_bytes(self.cut(images.numpy(), masks.float() / 255)) for images, masks in parts])
+        cut = (self.cut(images.numpy(), masks.float() / 255) for images, masks in parts)
+        return torch.cat([(objects * 255).round().to(torch.uint8) for objects in cut])
 
     def cut(self, images: NDArray[np.uint8], masks: Tensor) -> Tensor:
         """Return patches (n * slots, cells, 64)."""
@@ -598,8 +655,6 @@ class ClusteringStudy:
 
         Only of seeds whose agents are done; the rows are kept when that is all of them.
         """
-        from karenina.papers.duan2020.clustering.results import complete, score_models
-
         path = self.folder / "results.json"
         if path.exists() and complete(known := read_json(path)):
             return list(known)
