@@ -29,7 +29,7 @@ from karenina.selection import (
     orthogonality,
     pipe_score,
 )
-from karenina.selection.choice import best_per_active, from_best
+from karenina.selection._udr import best_per_active, from_best
 from karenina.training import Config, Run
 from karenina.training.decoding import decoder_jacobian, discriminator_accuracy
 from karenina.training.run import as_run, is_stopped

@@ -7,19 +7,21 @@ for all pairs of a tile; similarities of two models come from their moments alon
 import itertools
 import tempfile
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from karenina._active import ACTIVE_KL, near_threshold
+from karenina._notebook import table
 from karenina.numerics.arrays import Bools, Floats, Ints
 from karenina.numerics.checks import as_array, one_of, positive_integer
 from karenina.numerics.columns import standardise, standardised_ranks
@@ -27,13 +29,121 @@ from karenina.numerics.compile import njit
 from karenina.numerics.lasso import centred, cross_validate, lassos, multitask
 from karenina.numerics.resampling import medians
 from karenina.selection._inputs import Codes, check_codes, check_groups, check_kl, kl_rows
-from karenina.selection.choice import Ranking
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Two panels of prepared codes of this size are in memory at a time.
 _PANEL_BYTES = 128 << 20
 # In a pool of at most this many models each draws its partners on its own; in a larger one whole blocks are drawn,
 # since the product over all pairs of the pool would be wasted.
 _OWN_DRAW = 512
+
+
+def from_best(scores: ArrayLike, active: ArrayLike) -> Ints:
+    """Return the models that have a score and an active latent, the best first.
+
+    >>> from_best([0.2, 0.9, 0.8, np.nan], [2, 0, 3, 1])
+    array([2, 0])
+    """
+    values = np.asarray(scores, float)
+    order = np.argsort(-values, kind="stable")
+    return order[(np.asarray(active)[order] > 0) & np.isfinite(values[order])]
+
+
+def best_per_active(scores: ArrayLike, active: ArrayLike) -> dict[int, int]:
+    """Return the best model for each number of active latents: UDR does not reward finding more factors.
+
+    >>> best_per_active([0.2, 0.9, 0.8], [2, 3, 2])
+    {2: 2, 3: 1}
+    """
+    counts = np.asarray(active)
+    found: dict[int, int] = {}
+    for model in from_best(scores, active):
+        found.setdefault(int(counts[model]), int(model))
+    return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Scores of M models, higher is better; NaN for a model that could not be compared.
+
+    scores (M,). interval (M, 2): 95 % interval of the median over all partners that a model could have had; NaN with
+    fewer than 6 partners, see `intervals`. informative (M,): number of active latents, those with a KL above
+    `kl_threshold`. groups: the label of each model. matrices: |R| (L_i, L_j) of each (target i, source j), if kept.
+    Pairs are stored by target: partners of model i are sources[start[i]:start[i + 1]], and values there are UDR_ij.
+    """
+
+    scores: Floats
+    interval: Floats
+    informative: Ints
+    groups: tuple[Hashable, ...]
+    start: Ints
+    sources: NDArray[np.int32]
+    values: Floats
+    matrices: Mapping[tuple[int, int], Floats] | None = None
+    kl_threshold: float = ACTIVE_KL
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @cached_property
+    def pairwise(self) -> Floats:
+        """Return UDR_ij (M, M) of target i and source j; NaN for pairs that were not compared."""
+        out = np.full((len(self), len(self)), np.nan)
+        out[np.repeat(np.arange(len(self)), np.diff(self.start)), self.sources] = self.values
+        return out
+
+    def intervals(self, confidence: float) -> Floats:
+        """Return intervals (M, 2) of another confidence: 0.93 needs 5 partners, 0.87 needs 4."""
+        if not 0 < confidence < 1:
+            raise ValueError(f"confidence must be between 0 and 1; got {confidence}")
+        return medians(self.start, self.values, confidence)[1]
+
+    @property
+    def order(self) -> Ints:
+        """Return models from best to worst, those without a score last."""
+        return np.argsort(-self.scores, kind="stable")
+
+    @property
+    def best(self) -> int:
+        """Return the model with the highest score, of those with an active latent."""
+        able = from_best(self.scores, self.informative)
+        if not len(able):
+            raise ValueError("no model has both a score and an active latent, so none is best")
+        return int(able[0])
+
+    @property
+    def best_per_informative(self) -> dict[int, int]:
+        """Return the best model for each number of active latents: UDR does not reward finding more factors."""
+        return best_per_active(self.scores, self.informative)
+
+    @property
+    def frame(self) -> "pd.DataFrame":
+        """Return one row per model, best first: model, group, score, low, high, active, partners."""
+        import pandas as pd
+
+        found = pd.DataFrame(
+            {
+                "model": np.arange(len(self)),
+                "group": pd.Series(self.groups, dtype=object),
+                "score": self.scores,
+                "low": self.interval[:, 0],
+                "high": self.interval[:, 1],
+                "active": self.informative,
+                "partners": np.diff(self.start),
+            }
+        )
+        return found.iloc[self.order].reset_index(drop=True)
+
+    def _repr_html_(self) -> str:
+        frame = self.frame
+        caption = f"active: latents with a KL above {self.kl_threshold:g} nats"
+        return table(frame.columns, frame.itertuples(index=False), caption)
+
+    def __str__(self) -> str:
+        lines = self.frame.to_string(float_format="{:.3f}".format)
+        return f"{lines}\nactive: latents with a KL above {self.kl_threshold:g} nats"
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,25 @@
 """Choose a model without labels, from what is known of all models: which to take, why not another, how sure.
 
-Seeds of a setting that agree learnt the same from different beginnings. `choose` takes a model from the settings whose
-seeds agree more than chance explains (`chance`), and the choice says how far it can be trusted (`Choice.judge`). A
-`Ranking` has the scores of all models, as `karenina.udr` returns them.
+Models are ordered by their consensus (`karenina.selection.consensus`). Seeds of a setting that agree learnt the same
+from different beginnings: the settings whose seeds agree more than chance explains (`chance`) come first, and the
+choice says how far it can be trusted (`Choice.judge`). `choose_from_codes` does it all; `choose` takes scores that
+are known.
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from karenina._active import ACTIVE_KL
-from karenina._notebook import table
-from karenina.numerics.arrays import Floats, Ints
-from karenina.numerics.resampling import medians
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from karenina._active import CLEAR_KL
+from karenina.numerics.arrays import Floats
+from karenina.selection._consensus import Consensus, active_latents, consensus_of_active
+from karenina.selection._udr import udr
 
 KEPT = 0.75  # A setting with this share of the best setting's agreement is as good, for all that a few seeds can tell.
 LEAST_EXPLAINED = 0.05  # A model that explains less of the variance of the pixels draws the mean image.
@@ -34,113 +31,8 @@ NO_TRUST, CARE, FAIR = "do not trust any of these", "with care", "fairly sure"
 
 SURE = 0.99  # One choice in a hundred among models that share nothing may pass.
 _DRAWS, _FEWER_DRAWS = 20_000, 1000  # of settings whose models are rotated at random; fewer where they are large
+PARTNERS = 50  # other models that each is compared with, where there are more
 _MOST_LATENTS = 32  # Chance falls with the number of latents, so that a bound on it is safe.
-
-
-def from_best(scores: ArrayLike, active: ArrayLike) -> Ints:
-    """Return the models that have a score and an active latent, the best first.
-
-    >>> from_best([0.2, 0.9, 0.8, np.nan], [2, 0, 3, 1])
-    array([2, 0])
-    """
-    values = np.asarray(scores, float)
-    order = np.argsort(-values, kind="stable")
-    return order[(np.asarray(active)[order] > 0) & np.isfinite(values[order])]
-
-
-def best_per_active(scores: ArrayLike, active: ArrayLike) -> dict[int, int]:
-    """Return the best model for each number of active latents: UDR does not reward finding more factors.
-
-    >>> best_per_active([0.2, 0.9, 0.8], [2, 3, 2])
-    {2: 2, 3: 1}
-    """
-    counts = np.asarray(active)
-    found: dict[int, int] = {}
-    for model in from_best(scores, active):
-        found.setdefault(int(counts[model]), int(model))
-    return dict(sorted(found.items()))
-
-
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """Scores of M models, higher is better; NaN for a model that could not be compared.
-
-    scores (M,). interval (M, 2): 95 % interval of the median over all partners that a model could have had; NaN with
-    fewer than 6 partners, see `intervals`. informative (M,): number of active latents, those with a KL above
-    `kl_threshold`. groups: the label of each model. matrices: |R| (L_i, L_j) of each (target i, source j), if kept.
-    Pairs are stored by target: partners of model i are sources[start[i]:start[i + 1]], and values there are UDR_ij.
-    """
-
-    scores: Floats
-    interval: Floats
-    informative: Ints
-    groups: tuple[Hashable, ...]
-    start: Ints
-    sources: NDArray[np.int32]
-    values: Floats
-    matrices: Mapping[tuple[int, int], Floats] | None = None
-    kl_threshold: float = ACTIVE_KL
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    @cached_property
-    def pairwise(self) -> Floats:
-        """Return UDR_ij (M, M) of target i and source j; NaN for pairs that were not compared."""
-        out = np.full((len(self), len(self)), np.nan)
-        out[np.repeat(np.arange(len(self)), np.diff(self.start)), self.sources] = self.values
-        return out
-
-    def intervals(self, confidence: float) -> Floats:
-        """Return intervals (M, 2) of another confidence: 0.93 needs 5 partners, 0.87 needs 4."""
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence must be between 0 and 1; got {confidence}")
-        return medians(self.start, self.values, confidence)[1]
-
-    @property
-    def order(self) -> Ints:
-        """Return models from best to worst, those without a score last."""
-        return np.argsort(-self.scores, kind="stable")
-
-    @property
-    def best(self) -> int:
-        """Return the model with the highest score, of those with an active latent."""
-        able = from_best(self.scores, self.informative)
-        if not len(able):
-            raise ValueError("no model has both a score and an active latent, so none is best")
-        return int(able[0])
-
-    @property
-    def best_per_informative(self) -> dict[int, int]:
-        """Return the best model for each number of active latents: UDR does not reward finding more factors."""
-        return best_per_active(self.scores, self.informative)
-
-    @property
-    def frame(self) -> "pd.DataFrame":
-        """Return one row per model, best first: model, group, score, low, high, active, partners."""
-        import pandas as pd
-
-        found = pd.DataFrame(
-            {
-                "model": np.arange(len(self)),
-                "group": pd.Series(self.groups, dtype=object),
-                "score": self.scores,
-                "low": self.interval[:, 0],
-                "high": self.interval[:, 1],
-                "active": self.informative,
-                "partners": np.diff(self.start),
-            }
-        )
-        return found.iloc[self.order].reset_index(drop=True)
-
-    def _repr_html_(self) -> str:
-        frame = self.frame
-        caption = f"active: latents with a KL above {self.kl_threshold:g} nats"
-        return table(frame.columns, frame.itertuples(index=False), caption)
-
-    def __str__(self) -> str:
-        lines = self.frame.to_string(float_format="{:.3f}".format)
-        return f"{lines}\nactive: latents with a KL above {self.kl_threshold:g} nats"
 
 
 @dataclass(frozen=True)
@@ -188,17 +80,21 @@ class Verdict:
 class Choice:
     """A choice among models.
 
-    settings: of each model. active: its number of active latents. across: its UDR of all to all. agreements: of each
-    setting with two usable models. unusable: model -> why it cannot be taken. order: models from best to worst.
+    settings: of each model. active: its number of active latents. scores: what models are ordered by. within, across:
+    UDR of models of one setting, and of all to all. agreements: of each setting with two usable models. unusable: model
+    -> why it cannot be taken. order: models from best to worst. consensus: the parts of the scores, if they come of it.
     """
 
     settings: Sequence[Hashable]
     active: Sequence[int]
+    scores: Floats
+    within: Floats
     across: Floats
     explained: dict[int, float]
     agreements: dict[Hashable, Agreement]
     unusable: dict[int, str]
     order: list[int]
+    consensus: Consensus | None = None
 
     @property
     def best(self) -> int | None:
@@ -222,7 +118,7 @@ class Choice:
         if len(mine) - len(reasons) < 2 and reasons:
             return reasons[0]
         if setting in self.kept:
-            return "a model of another setting that agrees nearly as well agrees more with all other models"
+            return "a model of another setting that agrees nearly as well has a higher score"
         return "its seeds agree no more than chance"
 
     def judge(self, name: str, images: int | None = None, steps: int | None = None) -> Verdict:
@@ -275,14 +171,15 @@ def choose(
     within: ArrayLike,
     across: ArrayLike,
     explained: Callable[[int], float],
+    scores: ArrayLike | None = None,
 ) -> Choice:
-    """Choose one of M models by how far the seeds of settings agree.
+    """Choose one of M models by its score, from the settings whose seeds agree.
 
-    The settings whose seeds agree more than chance, with at least KEPT of the best one's agreement, count; among their
-    models that agree with the other seeds more than chance themselves, the one with the highest UDR of all to all is
-    chosen. Models without an active latent, and those whose reconstructions are no better than the mean image, are not
-    taken and do not speak for their setting. Where no setting has two models, every model is judged by itself, by its
-    UDR of all to all.
+    The settings whose seeds agree more than chance, with at least KEPT of the best one's agreement, come first, and
+    of their models those that agree with the other seeds more than chance themselves; among these the one with the
+    highest score is chosen. Models without an active latent, and those whose reconstructions are no better than the
+    mean image, are not taken and do not speak for their setting. Where no setting has two models, every model is
+    judged by itself, by its UDR of all to all.
 
     Parameters
     ----------
@@ -294,6 +191,8 @@ def choose(
     explained : function of the number of a model
         Share of the variance of the pixels that its reconstructions explain, NaN where that cannot be had. Asked of the
         models that might be taken.
+    scores : array (M,), optional
+        Higher is better; by default UDR of all to all, and of one setting where that is not known.
 
     Returns
     -------
@@ -306,7 +205,7 @@ def choose(
     inside, among = np.asarray(within, float), np.asarray(across, float)
     unusable = {i: "no latent is active" for i, count in enumerate(active) if not count}
     shares: dict[int, float] = {}
-    scores = np.where(np.isfinite(among), among, inside)
+    by = np.where(np.isfinite(among), among, inside) if scores is None else np.asarray(scores, float)
     while True:
         agreements = _agreements(settings, active, inside, among, unusable)
         kept = _kept(agreements)
@@ -318,7 +217,7 @@ def choose(
         }
 
         def key(i: int, kept: set[Hashable] = kept, alone: set[int] = alone) -> tuple[bool, bool, bool, bool, float]:
-            score = scores[i] if math.isfinite(scores[i]) else -1.0
+            score = by[i] if math.isfinite(by[i]) else -1.0
             return not active[i], i in unusable, settings[i] not in kept, i in alone, -score
 
         order = sorted(range(len(settings)), key=key)
@@ -331,7 +230,51 @@ def choose(
                 part = f"explain {100 * shares[i]:.0f} % of the variance of the pixels" if shares[i] > 0.005 else ""
                 unusable[i] = f"its reconstructions are no better than the mean image: they {part or 'explain nothing'}"
         if not asked:
-            return Choice(settings, active, among, shares, agreements, unusable, order)
+            return Choice(settings, active, by, inside, among, shares, agreements, unusable, order)
+
+
+def choose_from_codes(
+    codes: Sequence[NDArray[np.float32]],
+    kl: Sequence[ArrayLike] | None,
+    settings: Sequence[Hashable],
+    explained: Callable[[int], float] = lambda model: math.nan,
+    kl_threshold: float = CLEAR_KL,
+) -> Choice:
+    """Choose one of M models by its consensus with the others, from the settings whose seeds agree.
+
+    Parameters
+    ----------
+    codes : M arrays (n, L_i)
+        Mean codes of the same inputs, in the same order.
+    kl : M arrays (L_i,), or None
+        Mean KL of each latent; without it a latent is active if it varies.
+    settings, explained
+        As `choose` takes them.
+    kl_threshold : float
+        A latent is active above this KL.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.uniform(-1, 1, size=(500, 5))
+    >>> turned = [z @ np.linalg.qr(rng.normal(size=(5, 5)))[0] for _ in range(4)]
+    >>> found = choose_from_codes([*turned, z, -z, z[:, ::-1], z + 0.01], None, "aaaabbbb")
+    >>> found.best >= 4, found.judge("b").level
+    (True, 'fairly sure')
+    """
+    if not len(codes):
+        return choose([], [], [], [], explained)
+    actives = active_latents(codes, kl, kl_threshold)
+    counts = [int(one.sum()) for one in actives]
+    nothing = np.full(len(codes), math.nan)
+    if len(codes) < 2:
+        return choose(settings, counts, nothing, nothing, explained)
+    found = consensus_of_active([np.asarray(one)[:, on] for one, on in zip(codes, actives)], actives)
+    many = len(set(settings)) < len(settings)
+    on = [one.astype(float) for one in actives]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of models given twice, said once already
+        alike = udr(codes, on, settings if many else None, similarity="spearman", partners=PARTNERS, kl_threshold=0.5)
+    within, across = (alike.scores, nothing) if many else (nothing, alike.scores)
+    return replace(choose(settings, counts, within, across, explained, found.scores), consensus=found)
 
 
 def headline(label: str, active: int, latents: int, udr: float | None, limit: float | None, models: int) -> str:
