@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from karenina.audit.experiments import EXPERIMENTS
-from karenina.audit.groups import MetricGroup, apply, metric_groups
+from karenina.audit.running import MetricGroup, apply, metric_groups
 from karenina.metrics._dci import MODELS
 from karenina.metrics.registry import METRICS
 

@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 
 from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Result, Test, mean_of_known, metric, split
-from karenina.numerics.arrays import scale_of
 from karenina.numerics.checks import one_of
+from karenina.numerics.columns import scale_of
 from karenina.numerics.logistic import Design, multinomial, one_vs_rest, softmax
 
 

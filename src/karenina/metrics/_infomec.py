@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, metric
-from karenina.numerics.arrays import standardised
 from karenina.numerics.checks import flags, positive_integer, ranks
+from karenina.numerics.columns import standardised
+from karenina.numerics.logistic import PaddedRows, mean_log_loss
 from karenina.numerics.neighbours import class_information
-from karenina.numerics.softmax import Rows, mean_log_loss
 
 # Codes whose range is at most this share of the largest range are left out (Hsu et al. 2023, as released).
 INACTIVE = 1 / 20
@@ -202,7 +202,7 @@ def _explicitness(inputs: Inputs, quantised: Bools) -> Floats:
     for j in np.flatnonzero(inputs.continuous):
         found[j] = _linear(x, inputs.factors[:, j])
     if not inputs.continuous.all():
-        rows = Rows(x)
+        rows = PaddedRows(x)
         for j in np.flatnonzero(~inputs.continuous):
             label = inputs.labels[:, j]
             classes = int(label.max()) + 1

@@ -1,26 +1,38 @@
-"""Every metric of one representation, from shared work, under a published protocol or our own defaults."""
+"""Every metric of one representation, from shared work, under a published protocol or our own defaults: computed, in
+one table, printed, written and drawn.
+"""
 
 import inspect
+import json
+import os
+import textwrap
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from karenina import _plugins
+from karenina import _notebook, _plugins
+from karenina._console import plain_console, visible
+from karenina._files import atomic
+from karenina._style import BLUE, GREEN, ORANGE, PURPLE, SKY
 from karenina._words import hint
 from karenina.metrics._dci import warn_of_many_classes
 from karenina.metrics._inputs import Continuous, Inputs, Metric, Result, Settings, Test, check
-from karenina.metrics._sampling import Simulator
-from karenina.metrics.registry import METRICS, PROTOCOLS
-from karenina.metrics.table import Row, Table
+from karenina.metrics.interventions import Simulator
+from karenina.metrics.registry import METRICS, PROTOCOLS, score_name
 from karenina.numerics.blocks import Blocks
 from karenina.numerics.checks import column_names, positive_integer, varying
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Names of metrics, functions of (codes, factors), or a mixture; None for all of ours.
 Wanted = str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None
@@ -28,6 +40,205 @@ Wanted = str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None
 ALL = "all"
 FEW_ROWS = 50  # below which a table says that its scores are mostly chance
 _BY_FACTOR = ("per_factor", "per_factor_informativeness", "matrix")
+COLUMNS = ("metric", "family", "property", "value", "std", "seconds", "note")
+TRUST = "which to trust: docs/audit.md"
+_HEADINGS = ("metric", "property", "family", "value", "std", "seconds", "note")
+COLOURS = {
+    "modularity": BLUE,
+    "compactness": ORANGE,
+    "explicitness": GREEN,
+    "holistic": PURPLE,
+    "independence": SKY,
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: a metric and one property that it measures. `std` is NaN without repeats; `note` says what failed."""
+
+    metric: str
+    family: str
+    property: str
+    value: float
+    std: float
+    seconds: float
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Mapping[str, Any]):
+    """Scores of one representation: `table["mig"].value`, `.per_factor`, `.matrix`; `table.frame`; `print(table)`.
+
+    Attributes
+    ----------
+    rows : one per metric and property
+    results : metric -> its result on all rows of codes
+    factor_names : k names
+    settings : how the scores were computed
+    code_names : d names, if the codes had any (a data frame)
+    """
+
+    rows: tuple[Row, ...]
+    results: Mapping[str, Any]
+    factor_names: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    code_names: tuple[str, ...] = ()
+
+    def __getitem__(self, metric: str) -> Any:
+        if metric not in self.results:
+            raise KeyError(f"{metric!r} was not computed; there is {', '.join(self.results)}")
+        return self.results[metric]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    @cached_property
+    def frame(self) -> Any:
+        """A pandas frame, one row per metric and property: metric, family, property, value, std, seconds, note."""
+        import pandas as pd
+
+        return pd.DataFrame([[getattr(row, name) for name in COLUMNS] for row in self.rows], columns=list(COLUMNS))
+
+    @cached_property
+    def per_factor(self) -> Any:
+        """A tidy pandas frame of the values per factor: metric, property ("" where it has one), factor, value."""
+        import pandas as pd
+
+        lines = []
+        listed = {(row.metric, row.property) for row in self.rows}
+        for metric, result in self.results.items():
+            for measured, values in per_factor_values(result).items():
+                if measured and (metric, measured) not in listed:  # a part that was not asked for
+                    continue
+                lines += [(metric, measured, name, float(v)) for name, v in zip(self.factor_names, values)]
+        return pd.DataFrame(lines, columns=["metric", "property", "factor", "value"])
+
+    @cached_property
+    def per_code(self) -> Any:
+        """A tidy pandas frame of the values per code: metric, code, value.
+
+        Codes are called by their names where they have any, and by numbers if a metric has made them (dci_aligned).
+        """
+        import pandas as pd
+
+        lines = []
+        for metric, result in self.results.items():
+            values = getattr(result, "per_code", None)
+            if values is not None:
+                own = len(self.code_names) == len(values) and not getattr(result, "new_codes", False)
+                named = self.code_names if own else range(len(values))
+                lines += [(metric, name, float(value)) for name, value in zip(named, values)]
+        return pd.DataFrame(lines, columns=["metric", "code", "value"])
+
+    def flat(self, prefix: str = "") -> dict[str, float]:
+        """The scores as {name: number}, for loggers; what could not be computed is left out.
+
+        A part of a metric that has several follows a dot, as in `metrics=["dci_lasso.disentanglement"]`.
+        """
+        count = Counter(row.metric for row in self.rows)
+        found = {}
+        for row in self.rows:
+            parts = METRICS[row.metric].properties if row.metric in METRICS else {}
+            own = next((part.rpartition(".")[2] for part, measured in parts.items() if measured == row.property), None)
+            name = f"{row.metric}.{own or row.property}" if len(parts) > 1 or count[row.metric] > 1 else row.metric
+            if not np.isnan(row.value):
+                found[prefix + name] = float(row.value)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and None: what to_json writes."""
+        return {
+            "settings": dict(self.settings),
+            "factor_names": list(self.factor_names),
+            **({"code_names": list(self.code_names)} if self.code_names else {}),
+            "scores": [{name: _plain(getattr(row, name)) for name in COLUMNS} for row in self.rows],
+            "details": {
+                metric: {
+                    name: _plain(getattr(result, name, None)) for name in ("value", "per_factor", "per_code", "matrix")
+                }
+                for metric, result in self.results.items()
+            },
+        }
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        return _written(json.dumps(self.to_dict(), indent=2, allow_nan=False), path)
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        return _written(self.frame.to_csv(index=False), path)
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and lines of the table as text; columns in which there is nothing are left out."""
+        lines = [
+            {
+                "metric": score_name(row.metric, row.property),
+                "property": row.property,
+                "family": row.family,
+                "value": _number(row.value),
+                "std": _number(row.std),
+                "seconds": f"{row.seconds:.2f}" if i == 0 or self.rows[i - 1].metric != row.metric else "",
+                "note": row.note,
+            }
+            for i, row in enumerate(self.rows)
+        ]
+        nothing = {"std": "-", "note": ""}
+        used = [name for name in _HEADINGS if any(line[name] != nothing.get(name) for line in lines)]
+        return used, [[line[name] for name in used] for line in lines]
+
+    def __rich__(self) -> Any:
+        from rich.console import Group
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        headings, lines = self._cells()
+        found = RichTable(box=None, pad_edge=False, header_style="bold")
+        for heading in headings:
+            numeric = heading in ("value", "std", "seconds")
+            found.add_column(heading, justify="right" if numeric else "left", no_wrap=heading != "note")
+        for line in lines:
+            found.add_row(*(Text(visible(cell)) for cell in line))  # a name may look like markup
+        return Group(found, Text(TRUST, style="dim"))
+
+    def __str__(self) -> str:
+        console = plain_console(width=150, color_system=None)
+        with console.capture() as captured:
+            console.print(self.__rich__())
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"{_notebook.table(*self._cells())}<p>{TRUST}</p>"
+
+
+def _written(text: str, path: str | os.PathLike[str] | None) -> str:
+    if path is not None:
+        with atomic(path) as part:
+            part.write_text(text)
+    return text
+
+
+def per_factor_values(result: Any) -> dict[str, np.ndarray]:
+    """The values per factor of a result, by property ("" where the metric has just one)."""
+    found = getattr(result, "by_property", None) or {"": getattr(result, "per_factor", None)}
+    return {measured: np.asarray(values) for measured, values in found.items() if values is not None}
+
+
+def _number(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become None."""
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value.tolist()]
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else None
+    return value
 
 
 def names() -> tuple[str, ...]:
@@ -290,3 +501,91 @@ def measure(
                 notes[name] = why(error)
         seconds[name] = time.process_time() - start
     return results, seconds, notes
+
+
+def hinton(axis: "Axes", weights: NDArray[np.float64]) -> None:
+    """Draw a Hinton diagram: a square per entry of `weights` (rows, columns), its area the weight.
+
+    Eastwood and Williams (2018), Figure 3.
+    """
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    top = np.nanmax(np.abs(weights), initial=0)
+    sides = np.sqrt(np.nan_to_num(np.abs(weights)) / top) * 0.92 if top > 0 else np.zeros_like(weights)
+    squares = [
+        Rectangle((j - side / 2, i - side / 2), side, side) for (i, j), side in np.ndenumerate(sides) if side > 0.01
+    ]
+    axis.add_collection(PatchCollection(squares, facecolor="#222222", edgecolor="none"))
+    axis.set(xlim=(-0.5, weights.shape[1] - 0.5), ylim=(weights.shape[0] - 0.5, -0.5), aspect="equal")
+    axis.set_facecolor("#f2f2f2")
+
+
+def _label(axis: "Axes", title: str, names: tuple[str, ...], columns: int) -> None:
+    axis.set_title(title, fontsize=9)
+    axis.set_yticks(range(len(names)), names, fontsize=7)
+    axis.set_xticks(range(columns), [str(j) for j in range(columns)], fontsize=6)
+    axis.set_xlabel("code", fontsize=7)
+    axis.tick_params(length=0)
+
+
+def plot_scores(table: Table, path: str | os.PathLike[str]) -> None:
+    """Draw a table of scores: bars per property, then every relation matrix (factors x codes). PNG, PDF or SVG."""
+    from karenina._figures import Figure
+
+    matrices = _matrices(table)
+    columns = 4
+    # Label-free scores have no common range, so they have no place among bars from 0 to 1.
+    bars = [row for row in table.rows if np.isfinite(row.value) and row.family != "label-free"]
+    if not bars and not matrices:
+        raise ValueError("there is nothing to draw: a plot shows metrics, and every metric needs labels")
+    lines = -(-len(matrices) // columns)
+    k, d = next((matrix.shape for matrix in matrices.values()), (1, 1))
+    line_height = 0.9 + 2.7 * max(0.35, min(1.6, k / d))
+    bar_height = 0.8 + 0.2 * len(bars)
+    figure = Figure(figsize=(13, bar_height + lines * line_height), dpi=110, layout="constrained")
+    grid = figure.add_gridspec(1 + lines, columns, height_ratios=[bar_height] + [line_height] * lines)
+    _bars(figure.add_subplot(grid[0, :]), bars)
+    for i, (name, matrix) in enumerate(matrices.items()):
+        axis = figure.add_subplot(grid[1 + i // columns, i % columns])
+        if name.startswith("dci_"):
+            hinton(axis, matrix)
+            _label(axis, f"{name}: importance", table.factor_names, matrix.shape[1])
+        else:
+            shown = axis.imshow(matrix, cmap="viridis", vmin=0, aspect="equal")
+            _label(axis, "\n".join(textwrap.wrap(name, 36)), table.factor_names, matrix.shape[1])
+            figure.colorbar(shown, ax=axis, shrink=0.7).ax.tick_params(labelsize=6)
+    with atomic(path) as part:
+        figure.savefig(part)
+
+
+def _matrices(table: Table) -> dict[str, NDArray[np.float64]]:
+    """The relation matrix of every metric that has one; one that metrics share appears once, under all their names."""
+    found: dict[str, NDArray[np.float64]] = {}
+    for name, result in table.items():
+        matrix = getattr(result, "matrix", None)
+        if matrix is None:
+            continue
+        same = next((other for other, m in found.items() if np.array_equal(m, matrix, equal_nan=True)), None)
+        if same is None:
+            found[name] = matrix
+        else:
+            found = {f"{key}, {name}" if key == same else key: m for key, m in found.items()}
+    return found
+
+
+def _bars(axis: "Axes", rows: list[Any]) -> None:
+    order = list(COLOURS)
+    rows = sorted(rows, key=lambda row: order.index(row.property) if row.property in order else len(order))
+    positions = np.arange(len(rows))
+    values = np.array([row.value for row in rows])
+    errors = np.nan_to_num([row.std for row in rows])
+    colours = [COLOURS.get(row.property, "#777777") for row in rows]
+    axis.barh(positions, np.clip(values, 0, 1), xerr=errors if errors.any() else None, color=colours, height=0.75)
+    for position, value in zip(positions, values):
+        axis.text(min(max(value, 0), 1) + 0.01, float(position), f"{value:.2f}", va="center", fontsize=7)
+    names = [f"{score_name(row.metric, row.property)}  ({row.property})" for row in rows]
+    axis.set_yticks(positions, names, fontsize=7)
+    axis.set(xlim=(0, 1.08), ylim=(len(rows) - 0.4, -0.6))
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.set_title("Scores by property", fontsize=10, loc="left")

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.numerics.arrays import Floats, Ints, range_unit
+from karenina.numerics.arrays import Floats, Ints
+from karenina.numerics.columns import range_unit
 from karenina.numerics.compile import njit
 
 Array = NDArray[Any]

@@ -4,7 +4,8 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.special import digamma
 
-from karenina.numerics.arrays import Floats, Ints, range_unit
+from karenina.numerics.arrays import Floats, Ints
+from karenina.numerics.columns import range_unit
 from karenina.numerics.compile import njit
 
 

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.numerics.arrays import Floats, distinct
+from karenina.numerics.arrays import Floats
+from karenina.numerics.columns import distinct
 from karenina.numerics.compile import njit
 
 Array = NDArray[Any]

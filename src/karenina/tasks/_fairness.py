@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina.numerics.arrays import Floats
 from karenina.numerics.blocks import Blocks
 from karenina.numerics.checks import as_matrix, positive_integer, ranks
-from karenina.tasks._downstream import boosted_labels
-from karenina.tasks._inputs import Array, Rows, rows
+from karenina.tasks._downstream import Rows, boosted_labels, rows
 
 Labels = NDArray[np.int64]
-Sampler = Callable[[Array], ArrayLike] | Blocks
+Sampler = Callable[[Floats], ArrayLike] | Blocks
 
 # How often rows are divided to tell unfairness from chance, and into how many parts.
 DIVISIONS = 4
@@ -33,8 +33,8 @@ class Fairness:
     where no sensitive value has rows enough. intervened: by a sampler, or only conditioned on.
     """
 
-    mean: Array
-    max: Array
+    mean: Floats
+    max: Floats
     intervened: bool
 
     def __float__(self) -> float:
@@ -172,7 +172,7 @@ def _binned(data: Rows, j: int, bins: int) -> Labels:
 
 def _of_blocks(
     blocks: Blocks, width: tuple[int, int], kept: list[int], per_value: int
-) -> tuple[Array, list[tuple[int, slice, Labels]]]:
+) -> tuple[Floats, list[tuple[int, slice, Labels]]]:
     """As `_interventions`, from rows that are encoded already. width: how many codes and factors there are."""
     if len(blocks.values) != width[1] or blocks.codes.shape[2] != width[0]:
         given = f"{blocks.codes.shape[2]} codes and {len(blocks.values)} factors"
@@ -191,10 +191,10 @@ def _interventions(
     data: Rows,
     labels: Labels,
     kept: list[int],
-    sampler: Callable[[Array], ArrayLike],
+    sampler: Callable[[Floats], ArrayLike],
     per_value: int,
     rng: np.random.Generator,
-) -> tuple[Array, list[tuple[int, slice, Labels]]]:
+) -> tuple[Floats, list[tuple[int, slice, Labels]]]:
     """Codes of rows whose factor j was set to each of its values, for all j, and where those of each j are."""
     wanted, groups, begin = [], [], 0
     for j in kept:
@@ -238,12 +238,12 @@ def _excess(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tup
     return max(mean, 0.0), max(float(distance.max()), 0.0)
 
 
-def _counts(guess: Labels, value: Labels, shape: tuple[int, ...] | None = None) -> Array:
+def _counts(guess: Labels, value: Labels, shape: tuple[int, ...] | None = None) -> Floats:
     height, columns = shape or (int(guess.max()) + 1, int(value.max()) + 1)
     return np.bincount(guess * columns + value, minlength=height * columns).reshape(height, columns).astype(np.float64)
 
 
-def _gaps(table: Array) -> Array:
+def _gaps(table: Floats) -> Floats:
     """Distribution under each sensitive value minus the overall one; 0 for a value without rows."""
     size = table.sum(axis=0)
     shares = np.divide(table, size, out=np.zeros_like(table), where=size > 0)

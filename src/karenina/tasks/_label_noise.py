@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina.numerics.arrays import Floats
 from karenina.numerics.checks import as_factors, as_matrix, flags
-from karenina.tasks._inputs import Array
 
 # Table 2: how often shape, scale, orientation, x and y are perturbed.
 REGIMES = {
@@ -67,7 +67,7 @@ def _published(regime: Noise) -> bool:
     return isinstance(regime, (int, np.integer)) and not isinstance(regime, bool)
 
 
-def _probabilities(regime: Noise, k: int) -> Array:
+def _probabilities(regime: Noise, k: int) -> Floats:
     if _published(regime):
         if regime not in REGIMES:
             raise ValueError(f"regime must be 1, 2, 3 or probabilities, got {regime!r}")
@@ -87,14 +87,14 @@ class Robustness:
     where either does not vary.
     """
 
-    clean: Array
-    noisy: Array
-    pearson: Array
-    spearman: Array
+    clean: Floats
+    noisy: Floats
+    pearson: Floats
+    spearman: Floats
 
 
 def robustness(
-    metric: Callable[[Array, NDArray[Any]], Any],
+    metric: Callable[[Floats, NDArray[Any]], Any],
     codes: Sequence[ArrayLike],
     factors: ArrayLike,
     *,
@@ -140,7 +140,7 @@ def robustness(
     )
 
 
-def _correlation(a: Array, b: Array) -> float:
+def _correlation(a: Floats, b: Floats) -> float:
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return float("nan")
     a, b = a - a.mean(), b - b.mean()

@@ -8,10 +8,19 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina.numerics.arrays import Floats
 from karenina.numerics.checks import are_continuous, as_matrix, one_of, pair, positive_integer, ranks, varying
 from karenina.numerics.trees import Sorted
-from karenina.tasks._downstream import MODELS, Predictor, accuracy, boosted_labels, boosted_values, r2
-from karenina.tasks._inputs import Array, chosen_models, target
+from karenina.tasks._downstream import (
+    MODELS,
+    Predictor,
+    accuracy,
+    boosted_labels,
+    boosted_values,
+    chosen_models,
+    r2,
+    target_of,
+)
 
 Kind = Literal["corner", "correlated"]
 LEAST = 20
@@ -32,8 +41,8 @@ class Shift:
     """
 
     models: tuple[str, ...]
-    seen: Array
-    unseen: Array
+    seen: Floats
+    unseen: Floats
     kind: str
 
     def __float__(self) -> float:
@@ -73,7 +82,7 @@ def near_diagonal(
     return kept
 
 
-def _pair(factors: ArrayLike, pair_of: tuple[int, int]) -> Array:
+def _pair(factors: ArrayLike, pair_of: tuple[int, int]) -> Floats:
     v = as_matrix(factors, "factors", least=2)
     if len(pair_of) != 2 or pair_of[0] == pair_of[1] or not all(0 <= j < v.shape[1] for j in pair_of):
         raise ValueError(f"pair must be two different columns of the {v.shape[1]} factors, got {pair_of}")
@@ -145,7 +154,7 @@ def shift(
     scores = np.full((2, len(names), v.shape[1]), np.nan)
     tested = np.concatenate([seen, other])
     for j in np.flatnonzero(varying(v)):
-        column = target(v[:, j], bool(number[j]))
+        column = target_of(v[:, j], bool(number[j]))
         for m, name in enumerate(names):
             guess = PREDICTORS[name][int(number[j])](z[train], column[train], z[tested], rng)
             parts = zip((seen, other), np.split(guess, [len(seen)]))

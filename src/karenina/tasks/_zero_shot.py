@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from karenina.numerics.arrays import range_unit
+from karenina.numerics.arrays import Floats
 from karenina.numerics.checks import pair
-from karenina.tasks._inputs import Array, chosen_models
+from karenina.numerics.columns import range_unit
+from karenina.tasks._downstream import chosen_models
 
 DEPTHS = (2, 4, 6, 8, 12, 16, 24)
 MODELS = ("lasso", "forest")
@@ -22,8 +23,8 @@ class ZeroShot:
     that does not vary outside the corner.
     """
 
-    inside: Array
-    outside: Array
+    inside: Floats
+    outside: Floats
     model: str
 
     def __float__(self) -> float:
@@ -91,14 +92,14 @@ def zero_shot(
     return ZeroShot(errors[0], errors[1], model)
 
 
-def _lasso(x: Array, y: Array, rng: np.random.Generator) -> Any:
+def _lasso(x: Floats, y: Floats, rng: np.random.Generator) -> Any:
     from sklearn.linear_model import LassoCV
 
     # Penalties down to 1e-5 of the largest: shrinkage pulls predictions to the centre, which costs most in a corner.
     return LassoCV(eps=1e-5, cv=min(5, len(y)), max_iter=10_000, tol=1e-6).fit(x, y)
 
 
-def _forest(x: Array, y: Array, rng: np.random.Generator) -> Any:
+def _forest(x: Floats, y: Floats, rng: np.random.Generator) -> Any:
     from sklearn.ensemble import RandomForestRegressor
 
     last = len(y) // 5
