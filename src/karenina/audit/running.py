@@ -72,7 +72,7 @@ class Score:
 
 
 def audited(*, by_default: bool = False) -> list[str]:
-    """The metrics that an audit can take: all that look at factors; or those that it takes if none is named."""
+    """Return the metrics that an audit can take: all that look at factors; or those that it takes if none is named."""
     able = [name for name, metric in METRICS.items() if not metric.codes_only]
     return [name for name in able if not METRICS[name].on_request] if by_default else able
 
@@ -80,7 +80,7 @@ def audited(*, by_default: bool = False) -> list[str]:
 def metric_groups(
     metrics: Iterable[str] | None, protocols: Iterable[str], mine: Mapping[str, Callable[..., Any]], trees: bool
 ) -> list[MetricGroup]:
-    """Metrics to measure together. Those with trees stand apart: they are slow, and see fewer rows."""
+    """Return the metrics to measure together. Those with trees stand apart: they are slow, and see fewer rows."""
     wanted = [metrics] if isinstance(metrics, str) else metrics
     asked = None if wanted is None else list(dict.fromkeys(known for name in wanted for known in _known(name)))
     groups = []
@@ -102,7 +102,7 @@ def metric_groups(
 
 
 def _known(name: str) -> list[str]:
-    """The metric of this name; "dci" stands for all that begin with dci_, "all" for all."""
+    """Return the metric of this name; "dci" stands for all that begin with dci_, "all" for all."""
     found = [name] if name in METRICS else [known for known in METRICS if known.startswith(f"{name}_")]
     if name == ALL:
         return audited()
@@ -114,7 +114,7 @@ def _known(name: str) -> list[str]:
 
 
 def settings(name: str, protocol: str) -> dict[str, Any] | None:
-    """The settings of a metric under this protocol; None where it does not have it."""
+    """Return the settings of a metric under this protocol; None where the protocol does not have the metric."""
     metric = METRICS[name]
     if protocol == "quantile":
         binning = {"binning": Binning(kind="quantile")}
@@ -124,7 +124,7 @@ def settings(name: str, protocol: str) -> dict[str, Any] | None:
 
 
 def uses_bins(name: str, protocol: str, mine: Mapping[str, Callable[..., Any]]) -> bool | None:
-    """Whether the metric cuts values into bins, by its parameters.
+    """Return whether the metric cuts values into bins, by its parameters.
 
     The user's own function may say so itself, with an attribute `bins`; without that or a parameter that is called
     bins, None.
@@ -138,7 +138,9 @@ def uses_bins(name: str, protocol: str, mine: Mapping[str, Callable[..., Any]]) 
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
-    """Changes when the source of the function's module does, so that old scores are not taken for its own."""
+    """Return a hash that changes with the source of the function's module, so that old scores are not taken for its
+    own.
+    """
     try:
         source = inspect.getsource(inspect.getmodule(function) or function)
     except (OSError, TypeError):  # typed in by hand, or compiled
@@ -157,7 +159,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def apply(group: MetricGroup, codes: NDArray[Any], factors: NDArray[Any], categorical: bool, seed: int) -> list[Score]:
-    """Every score of the group. Metrics of karenina share their tables; the user's own function may do anything."""
+    """Return every score of the group. Metrics of karenina share their tables; the user's own function may do anything."""
     if group.protocol == MINE:
         return [
             score
@@ -187,7 +189,9 @@ def apply(group: MetricGroup, codes: NDArray[Any], factors: NDArray[Any], catego
 def _own(
     name: str, function: Callable[..., Any], codes: NDArray[Any], factors: NDArray[Any], categorical: bool, seed: int
 ) -> list[Score]:
-    """A function that raises, or returns what is not a number, is reported; it gets copies, and may spoil them."""
+    """Measure the user's own function. One that raises, or returns what is not a number, is reported; it gets copies,
+    and may spoil them.
+    """
     offered = {"seed": seed + _OTHER_SEEDS, "continuous": not categorical}
     taken = {key: value for key, value in offered.items() if key in _parameters(function)}
     measured = str(getattr(function, "property", UNKNOWN_PROPERTY))
@@ -212,7 +216,9 @@ def _number(value: Any) -> tuple[float, str]:
 
 
 class ScoreKey(NamedTuple):
-    """Which score: `protocol` ("mine" for a function of the user's), `metric`, and the `property` that it measures."""
+    """The name of a score: `protocol` ("mine" for a function of the user's), `metric`, and the `property` that it
+    measures.
+    """
 
     protocol: str
     metric: str
@@ -234,7 +240,7 @@ class Audit:
     about: Mapping[str, Any]
 
     def curve(self, protocol: str, metric: str, prop: str, experiment: str) -> pd.DataFrame:
-        """Mean and standard deviation over seeds at each value of the experiment, NaN where a seed has no score.
+        """Return mean and standard deviation over seeds at each value of the experiment, NaN where a seed has no score.
 
         Empty if the experiment is no part of the audit.
         """
@@ -256,12 +262,12 @@ class Audit:
 
     @property
     def seeds(self) -> dict[str, int]:
-        """How often each "protocol/metric" was measured; audits that joined may have had other seeds."""
+        """Return how often each "protocol/metric" was measured; audits that joined may have had other seeds."""
         return dict.fromkeys(self.about["bins"], self.about["seeds"]) | self.about.get("seeds_of", {})
 
     @property
     def seeds_text(self) -> str:
-        """ "10 seeds (3 for ours/dci_forest)"."""
+        """Return the number of seeds as text: "10 seeds (3 for ours/dci_forest)"."""
         other: dict[int, list[str]] = {}
         for name, seeds in self.seeds.items():
             other.setdefault(seeds, []).append(name)
@@ -271,12 +277,14 @@ class Audit:
 
     @property
     def keys(self) -> list[ScoreKey]:
-        """All scores that were measured, in order; one for a function that never gave a number."""
+        """Return all scores that were measured, in order; one for a function that never gave a number."""
         names = dict.fromkeys(zip(self.frame.protocol, self.frame.metric, self.frame.property))
         return [ScoreKey(*name) for name in names]
 
     def failures(self) -> pd.DataFrame:
-        """Scores that could not be had, with the reason and how often: protocol, metric, experiment, note, times."""
+        """Return scores that could not be had, with the reason and how often: protocol, metric, experiment, note,
+        times.
+        """
         bad = self.frame[self.frame.score.isna()]
         keys = ["protocol", "metric", "experiment", "value", "note"]
         return bad.groupby(keys, sort=False).size().rename("times").reset_index()
@@ -381,7 +389,7 @@ def run(
 
 
 def read(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Audit:
-    """An audit that `run` left in a directory, also an unfinished one.
+    """Read an audit that `run` left in a directory, also an unfinished one.
 
     With `more`, those of other metrics or experiments join it, which must have the same rows: metrics that came later,
     or that take long and are measured with fewer seeds, have a folder of their own. What two folders both have is taken
@@ -434,7 +442,7 @@ def _joined(first: Audit, second: Audit) -> Audit:
 
 
 def _jobs(groups: list[MetricGroup], names: list[str], seeds: int, rows: int, tree_rows: int) -> list[Job]:
-    """Quick jobs first, then the large ones of the rest, so that no process ends up alone with them.
+    """Return the jobs, quick ones first, then the large ones of the rest, so that no process ends up alone with them.
 
     Trees see fewer rows, and a fifth of the large samples of "samples".
     """
@@ -493,7 +501,7 @@ def _results(groups: list[MetricGroup], jobs: list[Job], workers: int) -> Iterat
 
 
 def _one_thread() -> None:
-    """A worker leaves Ctrl-C to the process that started it."""
+    """Leave Ctrl-C to the process that started this worker, which computes in one thread."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
 
@@ -504,7 +512,7 @@ def _write(file: TextIO, line: Mapping[str, Any]) -> None:
 
 
 def _load(file: Path) -> tuple[dict[str, Any], dict[str, list[Score]], int]:
-    """How the audit was run, the scores in the file, and how many bytes of it are complete lines."""
+    """Return how the audit was run, the scores in the file, and how many bytes of it are complete lines."""
     with open_regular(file) as lines:
         content = lines.read()
     whole = content[: content.rfind(b"\n") + 1]  # a kill may have cut the last line
@@ -529,7 +537,7 @@ def _load(file: Path) -> tuple[dict[str, Any], dict[str, list[Score]], int]:
 
 
 def _resume(file: Path, about: Mapping[str, Any]) -> dict[str, list[Score]]:
-    """The scores already there. Another audit's file is an error."""
+    """Return the scores already there, or begin the file. Another audit's file is an error."""
     there, done, whole = _load(file) if file.exists() else ({}, {}, 0)
     if not whole:
         with file.open("w") as new:
@@ -546,7 +554,7 @@ def _resume(file: Path, about: Mapping[str, Any]) -> dict[str, list[Score]]:
 
 
 def _collect(jobs: list[Job], done: Mapping[str, list[Score]], names: list[str], about: Mapping[str, Any]) -> Audit:
-    """All scores in one frame.
+    """Return all scores in one frame.
 
     Those of the perfect representation belong to every experiment that begins with it, and a failure of a metric that
     elsewhere returns several numbers to each of them.

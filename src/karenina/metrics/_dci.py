@@ -1,4 +1,6 @@
-"""DCI: disentanglement, completeness and informativeness, from what each code tells a predictor of each factor."""
+"""DCI and DCI-ES: from what each code tells a predictor of each factor, disentanglement, completeness, informativeness
+(DCI), and how large the predictor must be and the code is (ES).
+"""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -65,7 +67,7 @@ class DCI:
 
     @property
     def by_property(self) -> Mapping[str, Floats | None]:
-        """Property -> its values per factor (k,)."""
+        """Map each property to its values per factor (k,)."""
         return {"compactness": self.per_factor, "explicitness": self.per_factor_informativeness}
 
     def __float__(self) -> float:
@@ -94,11 +96,11 @@ class Lasso:
         positive_integer(self.folds, "folds", 2)
 
     def labelled(self, inputs: Inputs) -> NDArray[np.bool_]:
-        """Which factors are predicted as labels."""
+        """Return which factors are predicted as labels."""
         return np.zeros(len(inputs.kept), bool)
 
     def fit(self, inputs: Inputs, train: Ints, test: Ints, rng: np.random.Generator) -> Fitted:
-        """Importance (d, k), predictions of the test rows (m, k), and details."""
+        """Return importance (d, k), predictions of the test rows (m, k), and details."""
         x, y = inputs.codes[train], inputs.factors[train]
         fitted = lasso.fit(x, y, alphas=self.alphas, folds=self.folds, scale=self.scale)
         details = {"alpha": inputs.among_given(fitted.alpha)}
@@ -153,11 +155,11 @@ class Trees:
         return list(self.max_features) if isinstance(self.max_features, Sequence) else [self.max_features]
 
     def labelled(self, inputs: Inputs) -> NDArray[np.bool_]:
-        """Which factors are predicted as labels."""
+        """Return which factors are predicted as labels."""
         return ~inputs.continuous
 
     def fit(self, inputs: Inputs, train: Ints, test: Ints, rng: np.random.Generator) -> Fitted:
-        """Importance (d, k), predictions of the test rows (m, k), and details."""
+        """Return importance (d, k), predictions of the test rows (m, k), and details."""
         x, held = inputs.codes[train], inputs.codes[test]
         whole = Sorted.of(x)
         depths = sorted(int(depth) for depth in self.depths)
@@ -365,7 +367,7 @@ def warn_of_many_classes(inputs: Inputs) -> None:
 
 
 def _concentration(r: Floats) -> Floats:
-    """1 minus the entropy of each row, in units of its largest possible value; 1 where a row has one entry."""
+    """Return 1 minus the entropy of each row, in units of its largest possible value; 1 where a row has one entry."""
     if r.shape[1] == 1:
         return np.ones(len(r))
     total = r.sum(axis=1, keepdims=True)
@@ -387,7 +389,7 @@ def _quality(measure: str, column: Floats, train: Ints, test: Ints, predicted: F
 
 
 def _target(column: Floats, continuous: bool) -> tuple[NDArray[Any], Floats, int, float, float]:
-    """The training target, the value of each class, the number of classes (0 for a number), and offset and unit.
+    """Return the training target, the value of each class, the number of classes (0 for a number), offset and unit.
 
     Numbers are standardised: trees stop splitting, and lose digits, on a scale of their own.
     """
@@ -450,7 +452,7 @@ class DCIES:
 
     @property
     def by_property(self) -> Mapping[str, Floats | None]:
-        """Property -> its values per factor (k,)."""
+        """Map each property to its values per factor (k,)."""
         return {
             "compactness": self.details.get("completeness"),
             "explicitness": self.per_factor_informativeness,
@@ -573,7 +575,7 @@ def dci_es(
 
 
 @dataclass(frozen=True, eq=False)
-class _Target:
+class _ProbeTarget:
     """A factor: numbers (train, outputs) to fit, one column per value if it is categorical; truth (held,).
 
     known (held,): whether training rows have the label, too; other rows are not scored. baseline: the loss of a guess,
@@ -588,7 +590,7 @@ class _Target:
     baseline: float
 
     def loss(self, guess: Floats, rows: Ints | slice = slice(None)) -> float:
-        """Of outputs (m, outputs) for these of the held rows."""
+        """Return the loss of outputs (m, outputs) for these of the held rows."""
         truth = self.truth[rows]
         if self.categorical:
             wrong = (guess.argmax(axis=1) != truth)[self.known[rows]]
@@ -596,7 +598,7 @@ class _Target:
         return float(((guess[:, 0] - truth) ** 2).mean()) / self.scale
 
 
-def _targets(inputs: Inputs, train: Ints, held: Ints) -> list[_Target]:
+def _targets(inputs: Inputs, train: Ints, held: Ints) -> list[_ProbeTarget]:
     found = []
     for j, column in enumerate(inputs.factors.T):
         if inputs.continuous[j]:
@@ -604,14 +606,14 @@ def _targets(inputs: Inputs, train: Ints, held: Ints) -> list[_Target]:
             truth = column[held]
             variance = float(truth.var())
             known, baseline = np.ones(len(truth), bool), 1.0 if variance else 0.0
-            found.append(_Target(column[train][:, None], truth, known, variance or 1.0, False, baseline))
+            found.append(_ProbeTarget(column[train][:, None], truth, known, variance or 1.0, False, baseline))
         else:
             label = inputs.labels[:, j]
             numbers = np.eye(int(label.max()) + 1)[label[train]]
             guess = int(numbers.sum(axis=0).argmax())
             known = np.isin(label[held], label[train])
             baseline = float((label[held] != guess)[known].mean()) if known.any() else float("nan")
-            found.append(_Target(numbers, label[held], known, 1.0, True, baseline))
+            found.append(_ProbeTarget(numbers, label[held], known, 1.0, True, baseline))
     return found
 
 
@@ -646,8 +648,8 @@ class Probes:
         ends = np.cumsum([0, *(part.shape[1] for part in numbers)])
         return cls(frequency, phase, weights, [slice(a, b) for a, b in pairwise(ends.tolist())])
 
-    def losses(self, z: Floats, targets: list[_Target]) -> Floats:
-        """(capacities, k) on held rows z."""
+    def losses(self, z: Floats, targets: list[_ProbeTarget]) -> Floats:
+        """Return the losses (capacities, k) on held rows z."""
         features = np.cos(z @ self.frequency + self.phase)
         found = np.empty((len(self.weights), len(targets)))
         for i, weights in enumerate(self.weights):
@@ -656,10 +658,10 @@ class Probes:
         return found
 
     def shapley(
-        self, z: Floats, targets: list[_Target], chosen: Ints, live: Any, orderings: int, rng: np.random.Generator
+        self, z: Floats, targets: list[_ProbeTarget], chosen: Ints, live: Any, orderings: int, rng: np.random.Generator
     ) -> Floats:
-        """How much each code lowers the loss of each factor's chosen probe, (d, k): the mean over orderings in which
-        codes come to be known, those that are not yet known being replaced by those of other rows.
+        """Return how much each code lowers the loss of each factor's chosen probe, (d, k): the mean over orderings in
+        which codes come to be known, those that are not yet known being replaced by those of other rows.
 
         chosen (k,): which capacity; -1 for a factor of which nothing is known.
         """
@@ -677,6 +679,7 @@ class Probes:
         rows = slice(0, len(z))
 
         def losses(projected: Floats) -> Floats:
+            """Return the losses (capacities, k) on held rows z."""
             guess = np.cos(projected) @ read[:-1] + read[-1]
             return np.array([targets[j].loss(guess[:, self.columns[j]], rows) for j in known])
 

@@ -50,7 +50,7 @@ class InfoMEC:
 
     @property
     def by_property(self) -> Mapping[str, Floats | None]:
-        """Property -> its values per factor (k,)."""
+        """Map each property to its values per factor (k,)."""
         return {"compactness": self.per_factor, "explicitness": self.per_factor_informativeness}
 
     def __float__(self) -> float:
@@ -148,14 +148,16 @@ def infomec(
 
 
 def _active(inputs: Inputs, quantised: Bools) -> Bools:
-    """Codes (d,) that take part: quantised ones with two values, others whose range is not far below the largest."""
+    """Return which codes (d,) take part: quantised ones with two values, others whose range is not far below the
+    largest.
+    """
     width = inputs.codes.max(axis=0) - inputs.codes.min(axis=0)
     largest = width[~quantised].max(initial=0.0)
     return np.where(quantised, inputs.live, inputs.live & (width > INACTIVE * largest))
 
 
 def _nmi(inputs: Inputs, labels: Ints, quantised: Bools, neighbours: int, seed: int) -> Floats:
-    """Information of each factor and each code over the entropy of the factor: (k, d)."""
+    """Return the information of each factor and each code over the entropy of the factor: (k, d)."""
     n = len(labels)
     entropy = np.array([_entropy(np.bincount(column), n) for column in labels.T])
     mi = np.zeros((labels.shape[1], len(quantised)))
@@ -179,7 +181,7 @@ def _entropy(count: Ints, n: int) -> float:
 
 
 def _preference(rows: Floats) -> Floats:
-    """Of each row the largest entry over the sum, scaled so that equal entries give 0; an only entry gives 1."""
+    """Return the largest entry of each row over the sum, scaled so that equal entries give 0; an only entry gives 1."""
     total = rows.sum(axis=1)
     if rows.shape[1] == 1:
         return (total > 0).astype(np.float64)
@@ -189,7 +191,7 @@ def _preference(rows: Floats) -> Floats:
 
 
 def _explicitness(inputs: Inputs, quantised: Bools) -> Floats:
-    """Predictive information over predictive entropy of each factor: (k,)."""
+    """Return predictive information over predictive entropy of each factor: (k,)."""
     measured = inputs.codes[:, ~quantised & inputs.live]
     columns = [standardised(measured)] if measured.size else []
     for j in np.flatnonzero(quantised & inputs.live):
@@ -212,7 +214,7 @@ def _explicitness(inputs: Inputs, quantised: Bools) -> Floats:
 
 
 def _linear(x: Floats, target: Floats) -> float:
-    """R2 of linear regression on the rows that were fitted."""
+    """Return R2 of linear regression on the rows that were fitted."""
     y = standardised(target[:, None])[:, 0]
     centred = x - x.mean(axis=0)
     weights = np.linalg.lstsq(centred, y, rcond=None)[0]

@@ -68,7 +68,7 @@ class AlignedDCI:
 
     @property
     def by_property(self) -> Mapping[str, Floats | None]:
-        """Property -> its values per factor (k,)."""
+        """Map each property to its values per factor (k,)."""
         return self.aligned.by_property
 
     def __float__(self) -> float:
@@ -169,7 +169,7 @@ def aligned_dci(
 
 
 def _basis(centred: Floats, whiten: bool) -> Floats:
-    """Columns in which the codes are white, or of equal scale; directions without variance are left out."""
+    """Return columns in which the codes are white, or of equal scale; directions without variance are left out."""
     unit = range_unit(centred)
     unit = unit if whiten else np.full_like(unit, unit.max())
     centred = centred / unit
@@ -185,7 +185,7 @@ def _basis(centred: Floats, whiten: bool) -> Floats:
 
 
 def _shares(z: Floats, labels: Ints) -> Floats:
-    """Covariance of the codes' means given each factor, less what chance gives, and last that of the codes themselves.
+    """Return the covariance of the codes' means given each factor, less what chance gives, and last that of the codes.
 
     (k + 1, d, d) from centred codes z (n, d).
     """
@@ -205,13 +205,13 @@ def _shares(z: Floats, labels: Ints) -> Floats:
 
 
 def _importance(shares: Floats) -> Floats:
-    """Share of each code's variance from each factor (d, k), for codes along the axes."""
+    """Return the share of each code's variance from each factor (d, k), for codes along the axes."""
     own = np.einsum("jii->ij", shares)
     return np.maximum(own[:, :-1], 0) / np.maximum(own[:, -1:], np.finfo(float).tiny)
 
 
 def _starts(shares: Floats, rng: np.random.Generator) -> list[Floats]:
-    """The view as given, and the eigenvectors of random mixtures, which are right if one view fits all factors."""
+    """Return the view as given, and the eigenvectors of random mixtures, right if one view fits all factors."""
     starts = [np.eye(shares.shape[1])]
     for _ in range(STARTS - 1):
         mixture = np.tensordot(rng.uniform(0.5, 1.5, size=len(shares) - 1), shares[:-1], axes=1)
@@ -220,7 +220,7 @@ def _starts(shares: Floats, rng: np.random.Generator) -> list[Floats]:
 
 
 def _search(shares: Floats, starts: Sequence[Floats]) -> tuple[Floats, tuple[float, float], bool]:
-    """The best orthogonal matrix, D + C before and after, and whether every search came to its end."""
+    """Return the best orthogonal matrix, D + C before and after, and whether every search came to its end."""
 
     steps = np.arange(ANGLES, dtype=np.float64)
     # First over the quarter turn that covers all views of a plane, then near the best of these.
@@ -271,13 +271,14 @@ def _entropic(x: float) -> float:
 
 @njit(cache=True)
 def _write_importance(share: Array, out: Array) -> None:
+    """Write the importances of a code from its variances given each factor and, last, its variance."""
     for j in range(len(out)):
         out[j] = max(share[j], 0.0) / max(share[-1], TINY)
 
 
 @njit(cache=True)
 def _sums(r: Array) -> tuple[float, float, float, float]:
-    """h(r), h(sums of codes), h(sums of factors) and W."""
+    """Return h(r), h(sums of codes), h(sums of factors) and W."""
     cells = codes = factors = whole = 0.0
     for row in r:
         total = 0.0
@@ -293,7 +294,7 @@ def _sums(r: Array) -> tuple[float, float, float, float]:
 
 @njit(cache=True)
 def _criterion(cells: float, codes: float, factors: float, whole: float, d: int, k: int) -> float:
-    """D + C; a single factor has D = 1, a single code C = 1, and no importance at all gives 0."""
+    """Return D + C; a single factor has D = 1, a single code C = 1, and no importance at all gives 0."""
     if whole <= TINY:
         return 0.0
     found = 2.0
@@ -315,7 +316,7 @@ def _best_angle(
     q: int,
     stages: Array,
 ) -> tuple[float, float]:
-    """The angle between codes p and q at which D + C is largest, and D + C there; 0 if none is above `value`."""
+    """Return the angle between codes p and q at which D + C is largest, and D + C there; 0 if none is above `value`."""
     d, k = r.shape
     cells, codes, _, whole = sums
     sum_p, sum_q = r[p].sum(), r[q].sum()
@@ -372,6 +373,13 @@ def turn_planes(
     shares: Array, turn: Array, order: Array, stages: Array, sweeps: int, most: int, least: float
 ) -> tuple[float, bool]:
     """Turn each plane of two codes to its best angle until a sweep over all planes brings less than `least`.
+
+    With r (d, k) the importance of each code for each factor, W the sum of r, and h the sum of x log x over its
+    argument, disentanglement plus completeness are
+
+        D + C = 2 - (h(sums of codes) - h(r)) / (W log k) - (h(sums of factors) - h(r)) / (W log d),
+
+    so that an angle between two codes costs no more than these two, whatever the number of the others.
 
     shares (d, d, k + 1), the covariances of the codes' means given each factor and, last, that of the codes, and turn
     (d, d) are changed in place. order: the codes whose planes are turned. stages (s, a): angles to try, each stage

@@ -76,7 +76,7 @@ def mcc(inputs: Inputs, *, correlation: Correlation = "linear", continuous: Cont
 
 
 def _ranked(columns: Floats) -> Floats:
-    """Ranks of each column, the mean rank for ties."""
+    """Return the ranks of each column, the mean rank for ties."""
     from scipy.stats import rankdata
 
     ranked: Floats = rankdata(columns, axis=0)

@@ -280,7 +280,9 @@ def _check_integers(batch: int, train: int, evaluate: int, factor_bins: int) -> 
 def _source(
     inputs: Inputs, z: Floats, factor_bins: int, sampler: Simulator | None, rest: bool = False
 ) -> "GroupedRows | Simulated":
-    """Batches of the live codes z, from the table or from the simulator, which is brought to the scale of z."""
+    """Return what draws batches of the live codes z, from the table or from the simulator, which is brought to the
+    scale of z.
+    """
     live = inputs.live
     if sampler is None:
         return GroupedRows.of(z[:, live], inputs.binned(factor_bins), rest=rest)
@@ -316,7 +318,9 @@ def _accuracies(label: Ints, right: Bools, usable: Ints, inputs: Inputs) -> Floa
 
 
 def _rescaled(accuracy: float, k: int, rescale: bool) -> float:
-    """Chance to 0. With one factor there is nothing to confuse, and the accuracy of 1 stays."""
+    """Rescale an accuracy so that chance is 0. With one factor there is nothing to confuse, and the accuracy of 1
+    stays.
+    """
     return (accuracy - 1 / k) / (1 - 1 / k) if rescale and k > 1 else accuracy
 
 
@@ -422,7 +426,9 @@ def _warn_of_few_rows_per_value(inputs: Inputs, labels: Ints) -> None:
 
 
 def _deviation_when_held(z: Floats, label: Ints, quantile: float, weights: Weights, robust: bool) -> Floats:
-    """Quantile of |z - group mean, or median| in groups of equal labels, averaged over groups: (d,) from z (n, d)."""
+    """Return the quantile of |z - group mean, or median| in groups of equal labels, averaged over groups: (d,) from z
+    (n, d).
+    """
 
     size = np.bincount(label)
     if robust:
@@ -440,7 +446,7 @@ def _deviation_when_held(z: Floats, label: Ints, quantile: float, weights: Weigh
 
 @dataclass(frozen=True, eq=False)
 class GroupedRows:
-    """Rows sorted into groups that agree on what an intervention holds fixed. Only groups of two or more rows count.
+    """Rows of a table in groups that agree on what an intervention holds fixed. Only groups of two or more rows count.
 
     Group g holds the rows order[start[g] : start[g] + size[g]]; factor i has count[i] groups from first[i] on.
     """
@@ -454,7 +460,7 @@ class GroupedRows:
 
     @classmethod
     def of(cls, codes: Floats, labels: Ints, *, rest: bool = False) -> "GroupedRows":
-        """Groups that share the value of one factor, or with `rest` the values of all the others."""
+        """Group rows that share the value of one factor, or with `rest` the values of all the others."""
         n, k = labels.shape
         orders, starts, sizes, counts = [], [], [], []
         for i in range(k):
@@ -482,7 +488,7 @@ class GroupedRows:
     def of_blocks(
         cls, blocks: Sequence[Floats], values: Sequence[Floats], rows: Floats, factors: Floats, *, rest: bool = False
     ) -> "GroupedRows":
-        """The same of blocks: per factor codes (b, V, d) of b rows in which it takes each of V values.
+        """Group the rows of blocks: per factor codes (b, V, d) of b rows in which it takes each of V values.
 
         rows (n, d), factors (n, k): other draws of the generative model, which have the value of a factor by chance.
         Where these are as many as the blocks, they alone stand for it.
@@ -510,11 +516,12 @@ class GroupedRows:
 
     @property
     def usable(self) -> Bools:
-        """Factors (k,) for which a batch can be drawn."""
+        """Return the factors (k,) for which a batch can be drawn."""
         return self.count > 0
 
     def differences(self, factor: Ints, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
-        """Mean |z1 - z2| over `batch` pairs that share their value of factor[p], for each point p: (points, d).
+        """Return the mean |z1 - z2| over `batch` pairs that share their value of factor[p], for each point p: (points,
+        d).
 
         per_pair: every pair draws a value, otherwise all pairs of a point have the same.
         """
@@ -529,7 +536,9 @@ class GroupedRows:
         return out
 
     def variances(self, factor: Ints, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
-        """Variance (ddof 1) of `batch` rows under the intervention on factor[v], for each vote v: (votes, d)."""
+        """Return the variance (ddof 1) of `batch` rows under the intervention on factor[v], for each vote v: (votes,
+        d).
+        """
 
         out = np.empty((len(factor), self.codes.shape[1]))
         room = np.empty(int(self.size.max(initial=1)), np.int64)
@@ -543,7 +552,7 @@ class GroupedRows:
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """The same of fresh codes for any rows of factors: `simulator((m, all factors)) -> (m, d)`.
+    """Fresh codes for any rows of factors, in the place of `GroupedRows`: `simulator((m, all factors)) -> (m, d)`.
 
     Rows start as rows of the table of factors; the intervened factor takes a value drawn from those it has there.
     """
@@ -607,7 +616,7 @@ class Simulated:
 
 
 def _keys(held: Ints) -> Ints:
-    """One integer per row that tells the rows' combinations of labels apart."""
+    """Return one integer per row that tells the rows' combinations of labels apart."""
     key = np.zeros(len(held), np.int64)
     span = 1
     for column in held.T:
@@ -621,14 +630,14 @@ def _keys(held: Ints) -> Ints:
 
 
 def _having(column: Floats, values: Floats) -> list[Ints]:
-    """For each of the values the rows (m,) that have exactly it."""
+    """Return for each of the values the rows (m,) that have exactly it."""
     order = np.argsort(column, kind="stable")
     low, high = (np.searchsorted(column[order], values, side) for side in ("left", "right"))
     return [order[a:b] for a, b in zip(low, high)]
 
 
 def _below(uniform: Floats, size: Any) -> Ints:
-    """Uniform numbers in [0, 1) to integers in [0, size)."""
+    """Turn uniform numbers in [0, 1) into integers in [0, size)."""
     return np.minimum((uniform * size).astype(np.int64), size - 1)
 
 
@@ -641,7 +650,7 @@ def _parts(points: int, width: int) -> list[slice]:
 def mean_differences(
     z: Array, order: Array, start: Array, size: Array, first: Array, count: Array, factor: Array, u: Array, out: Array
 ) -> None:
-    """Mean |z1 - z2| of pairs of different rows of one group; u (points, batch, 3) picks group and rows."""
+    """Write the mean |z1 - z2| of pairs of different rows of one group; u (points, batch, 3) picks group and rows."""
     points, batch, _ = u.shape
     d = z.shape[1]
     for p in range(points):
@@ -666,7 +675,7 @@ def mean_differences(
 def local_variances(
     z: Array, order: Array, start: Array, size: Array, group: Array, u: Array, replace: bool, rows: Array, out: Array
 ) -> None:
-    """Variance (ddof 1) of a batch of rows of one group; u (votes, batch) picks them. rows: room for a group."""
+    """Write the variance (ddof 1) of a batch of rows of one group, which u (votes, batch) picks. rows: room to work in."""
     votes, batch = u.shape
     d = z.shape[1]
     total, square = np.empty(d), np.empty(d)
@@ -697,7 +706,7 @@ def local_variances(
 
 @njit(cache=True)
 def group_means(z: Array, label: Array, size: Array) -> Array:
-    """The mean of the rows of z (n, d) in each group: (groups, d)."""
+    """Return the mean of the rows of z (n, d) in each group: (groups, d)."""
     n, d = z.shape
     mean = np.zeros((len(size), d))
     for r in range(n):
@@ -711,7 +720,8 @@ def group_means(z: Array, label: Array, size: Array) -> Array:
 
 @njit(cache=True)
 def largest_deviations(z: Array, label: Array, size: Array, centre: Array, top: Array, reach: Array) -> None:
-    """reach[:, g, j]: the top[g]-th largest |z[:, j] - centre[g, j]| of group g, and the next larger (itself if none).
+    """Write the top[g]-th largest |z[:, j] - centre[g, j]| of group g to reach[0, g, j], and the next larger (itself if
+    none) to reach[1, g, j].
 
     numpy would sort every group to read its few largest rows.
     """

@@ -133,7 +133,7 @@ METRICS: dict[str, Metric] = {
 
 
 def score_name(metric: str, measured: str, *, several: bool = False) -> str:
-    """What a score is called: the metric, followed by the part where it is DCI.
+    """Return what a score is called: the metric, followed by the part where it is DCI.
 
     Where it is not, by the property if it measures several, which `several` says of metrics of others.
 

@@ -54,7 +54,9 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One line: a metric and one property that it measures. `std` is NaN without repeats; `note` says what failed."""
+    """One line of a table: a metric and one property that it measures. `std` is NaN without repeats; `note` says what
+    failed.
+    """
 
     metric: str
     family: str
@@ -97,28 +99,29 @@ class Table(Mapping[str, Any]):
 
     @cached_property
     def frame(self) -> Any:
-        """A pandas frame, one row per metric and property: metric, family, property, value, std, seconds, note."""
+        """Return a pandas frame, a row per metric and property: metric, family, property, value, std, seconds, note."""
         import pandas as pd
 
         return pd.DataFrame([[getattr(row, name) for name in COLUMNS] for row in self.rows], columns=list(COLUMNS))
 
     @cached_property
     def per_factor(self) -> Any:
-        """A tidy pandas frame of the values per factor: metric, property ("" where it has one), factor, value."""
+        """Return a tidy pandas frame of values per factor: metric, property ("" where it has one), factor, value."""
         import pandas as pd
 
         lines = []
         listed = {(row.metric, row.property) for row in self.rows}
         for metric, result in self.results.items():
-            for measured, values in per_factor_values(result).items():
-                if measured and (metric, measured) not in listed:  # a part that was not asked for
+            found = getattr(result, "by_property", None) or {"": getattr(result, "per_factor", None)}
+            for measured, values in found.items():
+                if values is None or (measured and (metric, measured) not in listed):  # a part that was not asked for
                     continue
-                lines += [(metric, measured, name, float(v)) for name, v in zip(self.factor_names, values)]
+                lines += [(metric, measured, name, float(v)) for name, v in zip(self.factor_names, np.asarray(values))]
         return pd.DataFrame(lines, columns=["metric", "property", "factor", "value"])
 
     @cached_property
     def per_code(self) -> Any:
-        """A tidy pandas frame of the values per code: metric, code, value.
+        """Return a tidy pandas frame of the values per code: metric, code, value.
 
         Codes are called by their names where they have any, and by numbers if a metric has made them (dci_aligned).
         """
@@ -134,7 +137,7 @@ class Table(Mapping[str, Any]):
         return pd.DataFrame(lines, columns=["metric", "code", "value"])
 
     def flat(self, prefix: str = "") -> dict[str, float]:
-        """The scores as {name: number}, for loggers; what could not be computed is left out.
+        """Return the scores as {name: number}, for loggers; what could not be computed is left out.
 
         A part of a metric that has several follows a dot, as in `metrics=["dci_lasso.disentanglement"]`.
         """
@@ -149,7 +152,7 @@ class Table(Mapping[str, Any]):
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and None: what to_json writes."""
+        """Return plain numbers, strings, lists and None: what to_json writes."""
         return {
             "settings": dict(self.settings),
             "factor_names": list(self.factor_names),
@@ -164,13 +167,15 @@ class Table(Mapping[str, Any]):
         }
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the table as JSON, and write it to `path` if there is one."""
         return _written(json.dumps(self.to_dict(), indent=2, allow_nan=False), path)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the frame as CSV, and write it to `path` if there is one."""
         return _written(self.frame.to_csv(index=False), path)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and lines of the table as text; columns in which there is nothing are left out."""
+        """Return headings and lines of the table as text; columns in which there is nothing are left out."""
         lines = [
             {
                 "metric": score_name(row.metric, row.property),
@@ -220,18 +225,12 @@ def _written(text: str, path: str | os.PathLike[str] | None) -> str:
     return text
 
 
-def per_factor_values(result: Any) -> dict[str, np.ndarray]:
-    """The values per factor of a result, by property ("" where the metric has just one)."""
-    found = getattr(result, "by_property", None) or {"": getattr(result, "per_factor", None)}
-    return {measured: np.asarray(values) for measured, values in found.items() if values is not None}
-
-
 def _number(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.3f}"
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they become None."""
+    """Return the value as JSON can hold it, which has no NaN and no infinity: they become None."""
     if isinstance(value, np.ndarray):
         return [_plain(item) for item in value.tolist()]
     if isinstance(value, (list, tuple)):
@@ -242,12 +241,12 @@ def _plain(value: Any) -> Any:
 
 
 def names() -> tuple[str, ...]:
-    """All metrics known by name: ours, then those of plug-ins."""
+    """Return all metrics known by name: ours, then those of plug-ins."""
     return tuple(METRICS | _plugins.found("metrics"))
 
 
 def find(name: str) -> Metric:
-    """The metric of a name."""
+    """Return the metric of a name."""
     if name in METRICS:
         return METRICS[name]
     if name not in _plugins.found("metrics"):
@@ -257,7 +256,7 @@ def find(name: str) -> Metric:
 
 
 def of_part(name: str) -> tuple[str, str | None]:
-    """The metric of a name, and the attribute of its result that the name asks for; None for all of it.
+    """Return the metric of a name, and the attribute of its result that the name asks for; None for all of it.
 
     >>> of_part("dci_lasso.disentanglement"), of_part("mig")
     (('dci_lasso', 'disentanglement'), ('mig', None))
@@ -276,7 +275,7 @@ def of_part(name: str) -> tuple[str, str | None]:
 
 
 def of_function(function: Callable[..., Any]) -> Metric:
-    """The metric of a plain function of codes (n, d) and factors (n, k) that returns a number, or a result.
+    """Return the metric of a plain function of codes (n, d) and factors (n, k) that returns a number, or a result.
 
     It is given `seed` and `continuous` if it takes them, and may say what it measures by an attribute `property`.
     """
@@ -295,7 +294,9 @@ def of_function(function: Callable[..., Any]) -> Metric:
 
 
 def _among_given(result: Any, inputs: Inputs) -> Any:
-    """A result for the factors that vary, its arrays with one row per factor at the places of the factors given."""
+    """Return the result for all factors from that for those that vary: arrays have a row per factor, at the place where
+    it was given.
+    """
     k = len(inputs.kept)
     if k == len(inputs.declared):
         return result
@@ -313,7 +314,7 @@ def _name(function: Any) -> str:
 
 
 def _ours(function: Any) -> str | None:
-    """The name of a metric of ours that is given as its function, such as karenina.metrics.mig."""
+    """Return the name of a metric of ours from its function, such as karenina.metrics.mig; None for others."""
     name = getattr(function, "__name__", None)
     return name if name in METRICS and METRICS[name].function is function else None
 
@@ -327,7 +328,7 @@ class Asked(NamedTuple):
 
 
 def select(metrics: Wanted, protocol: str | None) -> dict[str, Asked]:
-    """The metrics to compute, by name.
+    """Return the metrics to compute, by name.
 
     >>> found = select(["mig", "dci_lasso.disentanglement", "dci_lasso.completeness"], None)
     >>> [(name, sorted(asked.parts)) for name, asked in found.items()]
@@ -380,7 +381,7 @@ def score(
     sampler: Simulator | None = None,
     test: Test = None,
 ) -> Table:
-    """All metrics of codes against factors, each with its parts, in one table.
+    """Compute metrics of codes against factors, each with its parts, in one table.
 
     Parameters
     ----------
@@ -472,14 +473,14 @@ def score(
 
 
 def why(error: BaseException) -> str:
-    """A metric's failure as a note."""
+    """Return a metric's failure as a note."""
     return str(error) if isinstance(error, ValueError) else f"raised {type(error).__name__}: {error}".rstrip(": ")
 
 
 def measure(
     chosen: Mapping[str, Asked], inputs: Inputs, seed: int, sampler: Simulator | None = None
 ) -> tuple[dict[str, Any], dict[str, float], dict[str, str]]:
-    """Result (None if it could not be had), seconds and note of every metric."""
+    """Return result (None if it could not be had), seconds and note of every metric."""
     results: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     notes: dict[str, str] = {}
@@ -560,7 +561,9 @@ def plot_scores(table: Table, path: str | os.PathLike[str]) -> None:
 
 
 def _matrices(table: Table) -> dict[str, NDArray[np.float64]]:
-    """The relation matrix of every metric that has one; one that metrics share appears once, under all their names."""
+    """Return the relation matrix of every metric that has one; one that metrics share appears once, under all their
+    names.
+    """
     found: dict[str, NDArray[np.float64]] = {}
     for name, result in table.items():
         matrix = getattr(result, "matrix", None)

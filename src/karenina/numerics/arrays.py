@@ -20,7 +20,7 @@ Bools = NDArray[np.bool_]
 
 @contextmanager
 def readable(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Whatever goes wrong inside becomes a ValueError of one line: damaged files make their parsers raise anything.
+    """Turn whatever goes wrong inside into a ValueError of one line: damaged files make their parsers raise anything.
 
     >>> with readable("codes.npz", "an .npz file"):
     ...     zipfile.ZipFile("codes.npz")
@@ -39,7 +39,7 @@ def readable(path: str | os.PathLike[str], what: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Header:
-    """What a .npy says of itself: shape and type of the array, its order, and where its bytes begin and end."""
+    """What a .npy file says of itself: shape and type of the array, its order, and where its bytes begin and end."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -52,7 +52,7 @@ class Header:
 
 
 def npy_header(file: IO[bytes], size: int) -> Header:
-    """The header at the beginning of a .npy of `size` bytes, which must hold the array that it describes."""
+    """Return the header at the beginning of a .npy of `size` bytes, which must hold the array that it describes."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read(file)
@@ -67,7 +67,7 @@ def npy_header(file: IO[bytes], size: int) -> Header:
 
 
 def load_npy(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """The array of a .npy."""
+    """Return the array of a .npy file."""
     with readable(path, "a .npy array of numbers or text"), open(path, "rb") as file:
         npy_header(file, os.fstat(file.fileno()).st_size)
         file.seek(0)
@@ -75,7 +75,9 @@ def load_npy(path: str | os.PathLike[str]) -> NDArray[Any]:
 
 
 def load_npz(path: str | os.PathLike[str], *keys: str, limit: int | None = None) -> dict[str, NDArray[Any]]:
-    """The arrays of an .npz by name, or of those `keys` that are there. limit: bytes that one may have (the memory)."""
+    """Return the arrays of an .npz by name, or those of `keys` that it has. limit: the bytes that an array may have;
+    None: those of the machine's memory.
+    """
     most = _memory() if limit is None else limit
     found = {}
     with readable(path, "an .npz of numbers or text"), zipfile.ZipFile(path) as archive:
@@ -92,11 +94,12 @@ def load_npz(path: str | os.PathLike[str], *keys: str, limit: int | None = None)
 
 
 def npz_keys(archive: zipfile.ZipFile) -> list[str]:
+    """Return the names of the arrays in an .npz."""
     return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
 
 
 def _memory() -> int:
-    """The machine's memory in bytes."""
+    """Return the machine's memory in bytes."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not said by every system

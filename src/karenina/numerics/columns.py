@@ -1,4 +1,6 @@
-"""Kernels on the columns of arrays and on the rows of groups: ranks, moments, statistics of draws."""
+"""Columns on a common scale: standardised, in units of their range, as ranks; and which values differ by more than
+rounding.
+"""
 
 from math import ceil, sqrt
 
@@ -14,7 +16,7 @@ _DIGIT = 11
 
 
 def standardised(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Columns with mean 0 and standard deviation 1; constant columns become 0."""
+    """Return the columns with mean 0 and standard deviation 1; constant columns become 0."""
     width = columns.max(axis=0) - columns.min(axis=0)
     unit = columns / np.where(width > 0, width, 1.0)  # so that tiny and huge columns do not under- or overflow
     centred = unit - unit.mean(axis=0)
@@ -23,7 +25,7 @@ def standardised(columns: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def scale_of(columns: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Offset and unit of each column for kind "standard" (mean, deviation) or "range" (minimum, range)."""
+    """Return offset and unit of each column for kind "standard" (mean, deviation) or "range" (minimum, range)."""
     low = columns.min(axis=0)
     width = columns.max(axis=0) - low
     if kind == "range":
@@ -34,14 +36,15 @@ def scale_of(columns: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float6
 
 
 def range_unit(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What to divide a column (n,) or columns (n, d) by before they are squared: a power of two each, mostly 1."""
+    """Return what to divide a column (n,) or columns (n, d) by before squaring: a power of two each, mostly 1."""
     largest = np.abs(columns).max(axis=0)
     far = (largest > 1e100) | ((largest < 1e-100) & (largest > 0))
     return np.where(far, np.exp2(np.floor(np.log2(np.where(far, largest, 1.0)))), 1.0)
 
 
 def distinct(ordered: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether each value differs from the one before it by more than rounding, in rising rows: (d, n) -> (d, n - 1).
+    """Return whether each value differs from the one before it by more than rounding, in rising rows: (d, n) -> (d, n -
+    1).
 
     Rounding is 1e-7 of the interquartile range, what single precision leaves of a code of size 1 (scikit-learn's trees
     read codes so), and never less than 1e-14 of the range: the cosines of 90 and of 270 degrees are equal. It moves
@@ -55,7 +58,7 @@ def distinct(ordered: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
 def standardise(values: Floats, out: Floats, scale: Floats) -> None:
-    """Columns of `values` (n, K) with mean 0 and variance 1 into the rows of `out` (K, n); 0 if constant."""
+    """Write the columns of `values` (n, K) with mean 0 and variance 1 into the rows of `out` (K, n); 0 if constant."""
     n, columns = values.shape
     row = np.empty(n)
     for k in range(columns):
@@ -78,7 +81,7 @@ def standardise(values: Floats, out: Floats, scale: Floats) -> None:
 
 @njit(cache=True)
 def standardised_ranks(patterns: NDArray[np.uint64], bits: int, out: Floats, scale: Floats) -> None:
-    """Average ranks of columns of floats, given as their bit patterns (n, K), standardised, into `out` (K, n).
+    """Write the standardised average ranks of columns of floats, given as their bit patterns (n, K), into `out` (K, n).
 
     Radix sort: linear in n, and on 10,000 float32 four times as fast as a comparing sort.
     """

@@ -65,7 +65,7 @@ class Design:
 
     @cached_property
     def spectrum(self) -> tuple[Floats, Floats]:
-        """Eigenvalues (d + 1,) and vectors of the mean of x x'."""
+        """Return eigenvalues (d + 1,) and vectors of the mean of x x'."""
         values, vectors = np.linalg.eigh(self.ones.T @ self.ones / len(self.ones))
         return np.maximum(values, 0), vectors
 
@@ -75,7 +75,7 @@ class Design:
         return penalty
 
     def weighted(self, weights: Floats) -> Floats:
-        """X' diag(w) X of each column w of weights (n, m): (m, d + 1, d + 1)."""
+        """Return X' diag(w) X of each column w of weights (n, m): (m, d + 1, d + 1)."""
         upper, size = weights.T @ self.products, self.ones.shape[1]
         full = np.empty((len(upper), size, size))
         full[:, self.pairs[0], self.pairs[1]] = upper
@@ -83,7 +83,8 @@ class Design:
         return full
 
     def preconditioner(self, weights: Floats, penalty: Floats, shift: float) -> Callable[[Floats], Floats]:
-        """Residuals (d + 1, m) to about (X' diag(w) X + penalty + shift)^-1 times them, for each column w of weights.
+        """Return a function that multiplies residuals (d + 1, m) by about (X' diag(w) X + penalty + shift)^-1, for each
+        column w of weights.
 
         Exact, but for wide designs, where all rows count as much as their mean.
         """
@@ -96,7 +97,7 @@ class Design:
 
 
 def softmax(scores: Floats) -> tuple[Floats, Floats]:
-    """Rows of class probabilities (n, classes), and the log of each row's sum of exponentials (n,)."""
+    """Return rows of class probabilities (n, classes), and the log of each row's sum of exponentials (n,)."""
     top = scores.max(axis=1)
     p = np.exp(scores - top[:, None])
     total = p.sum(axis=1)
@@ -113,7 +114,8 @@ def multinomial(
     c: float = 1.0,
     tolerance: float = 1e-5,
 ) -> Floats:
-    """Weights (d + 1, classes), the intercept last, of the softmax regression of labels 0..classes-1 on the design.
+    """Return weights (d + 1, classes), the intercept last, of the softmax regression of labels 0..classes-1 on the
+    design.
 
     Two classes have one penalised vector, as in scikit-learn, here the difference of the columns.
     weights: (n,), how much each row counts. Newton's method with conjugate gradients inside, preconditioned by each
@@ -164,7 +166,7 @@ def _conjugate(
     gradient: Floats,
     tolerance: float,
 ) -> Floats:
-    """The Newton step -H^-1 gradient, to a relative residual of `tolerance`.
+    """Return the Newton step -H^-1 gradient, to a relative residual of `tolerance`.
 
     H v is X' (p * (Xv - the mean of Xv with weights `share`)) + penalty v, without the mean if share is None. `solve`
     is a preconditioner. Products with H are in single precision: an inexact step costs at most another step, and it
@@ -198,7 +200,8 @@ def _conjugate(
 
 
 def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 1e-5) -> Floats:
-    """Weights (d + 1, classes), the intercept last, of one two-class regression per class, this class against the rest.
+    """Return weights (d + 1, classes), the intercept last, of a two-class regression for each class, this class against
+    the rest.
 
     y: (n,) labels 0..classes-1. weights: (2, classes), how much a row of the rest and of the class counts. The Hessians
     of all problems come from one matrix product; for wide designs, steps come from conjugate gradients.
@@ -233,7 +236,9 @@ def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 
         length = np.ones(len(todo))
         for _ in range(30):
             trial, moved = w[:, todo] + length * step, scores + length * towards
-            new = (sample * _softplus(np.where(own, -moved, moved))).sum(axis=0) + (penalty * trial**2).sum(axis=0) / 2
+            against = np.where(own, -moved, moved)
+            loss_of = np.maximum(against, 0) + np.log1p(np.exp(-np.abs(against)))  # log(1 + exp) without overflow
+            new = (sample * loss_of).sum(axis=0) + (penalty * trial**2).sum(axis=0) / 2
             short = new > loss + 1e-4 * length * slope + 1e-12 * np.abs(new)
             if not short.any():
                 break
@@ -242,14 +247,11 @@ def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 
     return w
 
 
-def _softplus(a: Floats) -> Floats:
-    """log(1 + exp(a)) without overflow."""
-    return np.maximum(a, 0) + np.log1p(np.exp(-np.abs(a)))
-
-
 @dataclass(frozen=True, eq=False)
 class CrossValidated:
-    """weights: (classes, d + 1), the intercept last; a single row for two classes. c: the penalty chosen."""
+    """A fitted regression. weights: (classes, d + 1), the intercept last; a single row for two classes. c: the penalty
+    chosen.
+    """
 
     weights: Floats
     c: float
@@ -302,7 +304,7 @@ def _labels(weights: Floats, x: Floats) -> Ints:
 
 
 def _path(x: Floats, y: Ints, classes: int, penalties: Floats, start: Floats | None = None) -> list[Floats]:
-    """Weights for each penalty C of mean loss + ||W||^2 / (2 C n), the intercept free."""
+    """Return weights for each penalty C of mean loss + ||W||^2 / (2 C n), the intercept free."""
     from scipy.optimize import minimize
 
     shape = (classes if classes > 2 else 1, x.shape[1])
@@ -334,7 +336,9 @@ def _path(x: Floats, y: Ints, classes: int, penalties: Floats, start: Floats | N
 
 
 def _multinomial(w: Floats, x: Floats, y: Ints, small: bool) -> tuple[float, Floats]:
-    """The cross-entropy summed over rows, and sum_i p_i x_i. Scores are (classes, n), so that sums run along rows."""
+    """Return the cross-entropy summed over rows, and sum_i p_i x_i. Scores are (classes, n), so that sums run along
+    rows.
+    """
     p = w @ x.T
     if not small:
         p -= p.max(axis=0)
@@ -409,7 +413,7 @@ def mean_log_loss(rows: PaddedRows, y: Ints, classes: int) -> float:
 
 @njit(cache=True, fastmath=True)
 def _exponentials(scores: Singles, top: Singles, total: Singles, shift: bool) -> None:
-    """exp(scores - top) in place, (K, n), and its sums over classes, `total` (n,).
+    """Write exp(scores - top) in place, (K, n), and its sums over classes into `total` (n,).
 
     `top` (n,) is written with `shift`: the largest score of each row. Without, it is near enough for no overflow. Every
     inner loop runs over the rows of a block without a call, so that it becomes vector instructions; hence an
@@ -459,7 +463,7 @@ def loss_and_gradient(
     weighted: Singles,
     gradient: Floats,
 ) -> float:
-    """sum_i weight_i (-log p_i of the own class); sum_i weight_i p_i x_i is added to `gradient` (K, p).
+    """Return sum_i weight_i (-log p_i of the own class), and add sum_i weight_i p_i x_i to `gradient` (K, p).
 
     w (K, p). x (blocks, p, rows), y and weights (blocks, rows): rows of weight 0 fill up the last block, and a block
     has a multiple of VECTOR rows. tops (blocks, rows): what is taken off the scores of a row before exponentials, their

@@ -37,13 +37,14 @@ class Downstream:
 
     @property
     def mean(self) -> Floats:
-        """The mean over factors that have a score: (m, s)."""
+        """Return the mean over factors that have a score: (m, s)."""
         known = np.isfinite(self.scores).sum(axis=2)
         return np.divide(np.nansum(self.scores, axis=2), known, out=np.full(known.shape, np.nan), where=known > 0)
 
     @property
     def efficiency(self) -> Floats:
-        """Statistical efficiency (m,): mean score from 100 training rows over that from most (Locatello et al. 2019).
+        """Return the statistical efficiency (m,): mean score from 100 training rows over that from most (Locatello et
+        al. 2019).
 
         NaN where 100 is not among the sizes or is the largest.
         """
@@ -53,7 +54,7 @@ class Downstream:
         return np.divide(few, most, out=np.full(len(most), np.nan), where=most != 0)
 
     def summary(self) -> dict[str, float]:
-        """Flat names for tables: downstream_<model>_<size> and downstream_<model>_efficiency."""
+        """Return the scores under flat names for tables: downstream_<model>_<size> and downstream_<model>_efficiency."""
         flat: dict[str, float] = {}
         for model, means, efficiency in zip(self.models, self.mean, self.efficiency):
             flat |= {f"downstream_{model}_{size}": float(mean) for size, mean in zip(self.sizes, means)}
@@ -123,11 +124,12 @@ def downstream(
 
 
 def accuracy(truth: NDArray[Any], guess: NDArray[Any]) -> float:
+    """Return the share of rows that are guessed right."""
     return float((truth == guess).mean())
 
 
 def r2(truth: Floats, guess: Floats) -> float:
-    """1 - squared error / variance; NaN where the test rows do not vary."""
+    """Return 1 - squared error / variance; NaN where the test rows do not vary."""
     total = float(((truth - truth.mean()) ** 2).sum())
     return 1 - float(((truth - guess) ** 2).sum()) / total if total > 0 else np.nan
 
@@ -164,6 +166,7 @@ def boosted_labels(
 def boosted_values(
     x: Floats, y: Floats, test: Floats, rng: np.random.Generator, among: type[Binned | Sorted] = Binned
 ) -> Floats:
+    """Train boosted trees on numbers y and predict the rows of test."""
     return boost(among.of(x), y, 0, rng).predict(test)
 
 
@@ -191,17 +194,17 @@ class Rows:
     varies: NDArray[np.bool_]
 
     def target(self, j: int) -> NDArray[Any]:
-        """What is predicted of factor j in all rows."""
+        """Return what is predicted of factor j in all rows."""
         return target_of(self.factors[:, j], bool(self.continuous[j]))
 
 
 def target_of(column: Floats, continuous: bool) -> NDArray[Any]:
-    """Of a factor (n,): labels 0..size-1, or floats of which squares are in range where it is continuous."""
+    """Return a factor (n,) as labels 0..size-1, or where it is continuous as floats whose squares are in range."""
     return column / range_unit(column) if continuous else ranks(column)
 
 
 def chosen_models(models: str | Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
-    """The names of the predictors asked for."""
+    """Return the names of the predictors asked for; refuse unknown ones."""
     names = (models,) if isinstance(models, str) else tuple(models)
     for name in names:
         if name not in known:

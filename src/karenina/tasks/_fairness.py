@@ -38,15 +38,15 @@ class Fairness:
     intervened: bool
 
     def __float__(self) -> float:
-        """The score of the papers: the mean over targets and sensitive factors of the mean total variation."""
+        """Return the score of the papers: the mean over targets and sensitive factors of the mean total variation."""
         return float(np.nanmean(self.mean))
 
     def summary(self) -> dict[str, float]:
-        """Flat names for tables: fairness_mean, fairness_max."""
+        """Return both scores under flat names for tables: fairness_mean, fairness_max."""
         return {"fairness_mean": float(self), "fairness_max": float(np.nanmax(self.max))}
 
     def scores(self) -> dict[str, float]:
-        """All means and maxima over targets and sensitive factors, under the names of disentanglement_lib."""
+        """Return all means and maxima over targets and sensitive factors, under the names of disentanglement_lib."""
         flat = {}
         for name, pairs in (("mean_fairness", self.mean), ("max_fairness", self.max)):
             for i, j in np.argwhere(np.isfinite(pairs)):
@@ -62,7 +62,8 @@ class Fairness:
 
 
 def total_variation(counts: ArrayLike) -> tuple[float, float]:
-    """Mean (weighted by rows) and maximum over sensitive values of the total variation from the overall distribution.
+    """Return mean (weighted by rows) and maximum over sensitive values of the total variation from the overall
+    distribution.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ def fairness(
     test_codes: ArrayLike | None = None,
     test_factors: ArrayLike | None = None,
 ) -> Fairness:
-    """Unfairness of boosted-tree predictions of each factor towards each other factor.
+    """Measure how unfair boosted-tree predictions of each factor are towards each other factor.
 
     With a sampler the sensitive factor is set to each of its values in turn, in the same rows. Without one, test rows
     are divided by their sensitive value. Divided rows differ by chance alone, and total variation counts that as
@@ -162,7 +163,7 @@ def fairness(
 
 
 def _binned(data: Rows, j: int, bins: int) -> Labels:
-    """Factor j as labels, a continuous one by quantiles."""
+    """Return factor j as labels, a continuous one by quantiles."""
     target = data.target(j)
     if not data.continuous[j]:
         return target
@@ -173,7 +174,9 @@ def _binned(data: Rows, j: int, bins: int) -> Labels:
 def _of_blocks(
     blocks: Blocks, width: tuple[int, int], kept: list[int], per_value: int
 ) -> tuple[Floats, list[tuple[int, slice, Labels]]]:
-    """As `_interventions`, from rows that are encoded already. width: how many codes and factors there are."""
+    """Return what `_interventions` does, from rows that are encoded already. width: how many codes and factors there
+    are.
+    """
     if len(blocks.values) != width[1] or blocks.codes.shape[2] != width[0]:
         given = f"{blocks.codes.shape[2]} codes and {len(blocks.values)} factors"
         raise ValueError(f"the blocks have {given}, expected {width[0]} and {width[1]}")
@@ -195,7 +198,7 @@ def _interventions(
     per_value: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, list[tuple[int, slice, Labels]]]:
-    """Codes of rows whose factor j was set to each of its values, for all j, and where those of each j are."""
+    """Return codes of rows whose factor j was set to each of its values, for all j, and where those of each j are."""
     wanted, groups, begin = [], [], 0
     for j in kept:
         values = np.array([np.median(data.factors[labels[:, j] == c, j]) for c in range(labels[:, j].max() + 1)])
@@ -217,7 +220,9 @@ def _plain(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tupl
 
 
 def _excess(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tuple[float, float]:
-    """Total variation is the largest excess of any set of labels: choose the set on some rows, weigh it on others."""
+    """Estimate total variation, the largest excess of any set of labels: choose the set on some rows, weigh it on
+    others.
+    """
     guess, value = ranks(guess), ranks(value)
     table = _counts(guess, value)
     weight = table.sum(axis=0)
@@ -244,7 +249,7 @@ def _counts(guess: Labels, value: Labels, shape: tuple[int, ...] | None = None) 
 
 
 def _gaps(table: Floats) -> Floats:
-    """Distribution under each sensitive value minus the overall one; 0 for a value without rows."""
+    """Return the distribution under each sensitive value minus the overall one; 0 for a value without rows."""
     size = table.sum(axis=0)
     shares = np.divide(table, size, out=np.zeros_like(table), where=size > 0)
     return np.where(size > 0, shares - (table.sum(axis=1) / table.sum())[:, None], 0.0)

@@ -46,11 +46,11 @@ class Shift:
     kind: str
 
     def __float__(self) -> float:
-        """The mean score on unseen rows, of the first model."""
+        """Return the mean score on unseen rows, of the first model."""
         return float(np.nanmean(self.unseen[0]))
 
     def summary(self) -> dict[str, float]:
-        """Flat names for tables: shift_<kind>_<model>_seen and shift_<kind>_<model>_unseen."""
+        """Return mean scores under flat names for tables: shift_<kind>_<model>_seen and shift_<kind>_<model>_unseen."""
         return {
             f"shift_{self.kind}_{model}_{where}": float(np.nanmean(scores[m]))
             for m, model in enumerate(self.models)
@@ -59,7 +59,7 @@ class Shift:
 
 
 def in_corner(factors: ArrayLike, pair_of: tuple[int, int]) -> NDArray[np.bool_]:
-    """Rows (n,) in which both factors are in the upper third of their values, or the last of two."""
+    """Return the rows (n,) in which both factors are in the upper third of their values, or the last of two."""
     v = _pair(factors, pair_of)
     high = np.stack([ranks(column) for column in v.T], axis=1)
     top = high.max(axis=0)
@@ -70,7 +70,8 @@ def in_corner(factors: ArrayLike, pair_of: tuple[int, int]) -> NDArray[np.bool_]
 def near_diagonal(
     factors: ArrayLike, pair_of: tuple[int, int], sigma: float, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Rows (n,) kept with probability exp(-(a - b)^2 / 2 sigma^2), a and b the factors on [0, 1]: correlated rows.
+    """Return rows (n,) that are kept with probability exp(-(a - b)^2 / 2 sigma^2), a and b the factors on [0, 1]:
+    correlated rows.
 
     Traeuble et al. (2021).
     """

@@ -28,11 +28,11 @@ class ZeroShot:
     model: str
 
     def __float__(self) -> float:
-        """The mean error in the corner (the averages of Table 5)."""
+        """Return the mean error in the corner (the averages of Table 5)."""
         return float(np.nanmean(self.inside))
 
     def summary(self) -> dict[str, float]:
-        """Flat names for tables: zero_shot_<model>_inside and zero_shot_<model>_outside."""
+        """Return mean errors under flat names for tables: zero_shot_<model>_inside and zero_shot_<model>_outside."""
         means = {"inside": float(self), "outside": float(np.nanmean(self.outside))}
         return {f"zero_shot_{self.model}_{where}": mean for where, mean in means.items()}
 
@@ -40,7 +40,7 @@ class ZeroShot:
 def zero_shot(
     codes: ArrayLike, factors: ArrayLike, inside: ArrayLike, *, model: str = "lasso", seed: int = 0
 ) -> ZeroShot:
-    """Fit factors on codes outside a corner of factor space; the error in the corner and outside it.
+    """Fit factors on codes outside a corner of factor space; measure the error in the corner and outside it.
 
     Parameters
     ----------
