@@ -159,7 +159,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def apply(group: MetricGroup, codes: NDArray[Any], factors: NDArray[Any], categorical: bool, seed: int) -> list[Score]:
-    """Return every score of the group. Metrics of karenina share their tables; the user's own function may do anything."""
+    """Return all scores of the group. Metrics of karenina share their tables; a function of the user may do anything."""
     if group.protocol == MINE:
         return [
             score

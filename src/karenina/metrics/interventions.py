@@ -675,7 +675,7 @@ def mean_differences(
 def local_variances(
     z: Array, order: Array, start: Array, size: Array, group: Array, u: Array, replace: bool, rows: Array, out: Array
 ) -> None:
-    """Write the variance (ddof 1) of a batch of rows of one group, which u (votes, batch) picks. rows: room to work in."""
+    """Write the variance (ddof 1) of a batch of rows of one group, picked by u (votes, batch). rows: room for a group."""
     votes, batch = u.shape
     d = z.shape[1]
     total, square = np.empty(d), np.empty(d)

@@ -288,7 +288,7 @@ def centred(moments: Floats, u: Floats, v: Floats, sizes: Ints) -> Centred:
 
 
 def _about(moments: Floats, u: Floats, v: Floats, x: Floats, y: Floats, size: Any) -> Floats:
-    """Return the sum of (p - x)(q - y)' over rows (p, q), from their sum of pq', their sums u and v, and their number."""
+    """Return the sum of (p - x)(q - y)' over rows (p, q), from the sum of pq', the sums u and v, and their number."""
     u, x, v, y, scaled = u[..., None], x[..., None], v[..., None, :], y[..., None, :], (size * x)[..., None]
     return moments - u * y - x * v + scaled * y  # type: ignore[no-any-return]
 

@@ -600,7 +600,7 @@ def boost(train: Sorted | Binned, target: NDArray[Any], classes: int, rng: np.ra
 
 
 def _unit(target: Floats) -> float:
-    """Return a power of two to divide numbers by: trees take a variance below 2e-16 for rounding, and square residuals."""
+    """Return a power of two to divide by: trees take a variance below 2e-16 for rounding, and square residuals."""
     width = float(np.ptp(target))
     return 2.0 ** np.floor(np.log2(width)) if 0 < width < 1 or width > 1e100 else 1.0
 
@@ -624,7 +624,7 @@ def _expected(raw: Floats, classes: int) -> Floats:
 
 
 class Forest(NamedTuple):
-    """What a forest predicts and uses. importance, splits: (d,), both with sum 1. guess: (depths, rows, classes or 1)."""
+    """What a forest predicts and uses. importance, splits: (d,), each of sum 1. guess: (depths, rows, classes or 1)."""
 
     importance: Floats
     guess: Floats

@@ -54,7 +54,7 @@ class Downstream:
         return np.divide(few, most, out=np.full(len(most), np.nan), where=most != 0)
 
     def summary(self) -> dict[str, float]:
-        """Return the scores under flat names for tables: downstream_<model>_<size> and downstream_<model>_efficiency."""
+        """Return scores under flat names for tables: downstream_<model>_<size> and downstream_<model>_efficiency."""
         flat: dict[str, float] = {}
         for model, means, efficiency in zip(self.models, self.mean, self.efficiency):
             flat |= {f"downstream_{model}_{size}": float(mean) for size, mean in zip(self.sizes, means)}
