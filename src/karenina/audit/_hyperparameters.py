@@ -27,9 +27,9 @@ def numbers_of(metric: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     >>> numbers_of("mig", {})
     {'binning.bins': 20, 'binning.factor_bins': 10, 'binning.neighbours': 3}
     """
-    given = _defaults(metric) | dict(settings)
+    all_settings = _defaults(metric) | dict(settings)
     found: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in all_settings.items():
         value = MODELS.get(value, value) if name == "model" and isinstance(value, str) else value
         if is_dataclass(value) and not isinstance(value, type):
             found |= {f"{name}.{f.name}": getattr(value, f.name) for f in fields(value)}

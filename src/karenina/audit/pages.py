@@ -87,7 +87,7 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
             handles, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.32), frameon=False, ncols=1
         )
     what = f"{audit.seeds_text}, {audit.about['rows']:,} rows"
-    known = set(columns) & set(PROPERTIES)  # of a function whose property is not said, no right answer is known
+    known = set(columns) & set(PROPERTIES)  # where a function does not say its property, no right answer is known
     grey = ["Grey: the right answer (when codes mix, DCI's formula)."] if known else []
     between = " " if len(columns) > 1 else "\n"
     figure.suptitle(between.join([f"Protocol: {protocol} ({what}).", *grey]), fontsize=10)

@@ -119,8 +119,8 @@ def settings(name: str, protocol: str) -> dict[str, Any] | None:
     if protocol == "quantile":
         binning = {"binning": Binning(kind="quantile")}
         return {**(metric.ours or {}), **binning} if metric.family == "information" else None
-    own = metric.settings(None if protocol == "ours" else protocol)
-    return None if own is None else dict(own)
+    values = metric.settings(None if protocol == "ours" else protocol)
+    return None if values is None else dict(values)
 
 
 def uses_bins(name: str, protocol: str, mine: Mapping[str, Callable[..., Any]]) -> bool | None:
@@ -143,7 +143,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
     """
     try:
         source = inspect.getsource(inspect.getmodule(function) or function)
-    except (OSError, TypeError):  # typed in by hand, or compiled
+    except (OSError, TypeError):  # its source is not in a file, or it is compiled
         code = getattr(function, "__code__", None)
         source = repr((code.co_code, code.co_consts) if code else type(function))
     where = (getattr(function, "__module__", ""), getattr(function, "__qualname__", ""))
@@ -159,7 +159,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def apply(group: MetricGroup, codes: NDArray[Any], factors: NDArray[Any], categorical: bool, seed: int) -> list[Score]:
-    """Return all scores of the group. Metrics of karenina share their tables; a function of the user may do anything."""
+    """Return all scores of the group. Our metrics share their tables; the user's own function may do anything."""
     if group.protocol == MINE:
         return [
             score
@@ -353,8 +353,8 @@ def run(
     for name in names:
         if name not in EXPERIMENTS:
             raise ValueError(f"no experiment {name!r}; {hint(name, EXPERIMENTS)}")
-    own = {str(name): named(f) if isinstance(f, str) else f for name, f in (mine or {}).items()}
-    groups = metric_groups(metrics, protocols, own, trees)
+    functions = {str(name): named(f) if isinstance(f, str) else f for name, f in (mine or {}).items()}
+    groups = metric_groups(metrics, protocols, functions, trees)
     jobs = _jobs(groups, names, seeds, rows, tree_rows)
     about = {
         "format": FORMAT,
@@ -363,7 +363,7 @@ def run(
         "tree_rows": tree_rows,
         "seeds": seeds,
         "experiments": names,
-        "bins": {f"{g.protocol}/{m}": uses_bins(m, g.protocol, own) for g in groups for m in g.metrics},
+        "bins": {f"{g.protocol}/{m}": uses_bins(m, g.protocol, functions) for g in groups for m in g.metrics},
         "metrics": [
             fingerprint(what) if g.protocol == MINE else repr(what) for g in groups for what in g.metrics.values()
         ],
@@ -388,15 +388,15 @@ def run(
     return _collect(jobs, done, names, about)
 
 
-def read(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Audit:
+def read(path: str | os.PathLike[str], *other_paths: str | os.PathLike[str]) -> Audit:
     """Read an audit that `run` left in a directory, also an unfinished one.
 
-    With `more`, those of other metrics or experiments join it, which must have the same rows: metrics that came later,
-    or that take long and are measured with fewer seeds, have a folder of their own. What two folders both have is taken
-    from the first.
+    The audits in `other_paths` join it, which are of other metrics or experiments and must have the same rows: metrics
+    that came later, or that take long and are measured with fewer seeds, have a folder of their own. What two folders
+    both have is taken from the first.
     """
-    first, *others = (_read(one) for one in (path, *more))
-    for where, other in zip(more, others):
+    first, *others = (_read(one) for one in (path, *other_paths))
+    for where, other in zip(other_paths, others):
         different = [key for key in ("rows", "tree_rows") if other.about[key] != first.about[key]]
         again = set(first.about["bins"]) & set(other.about["bins"])
         if any(first.seeds[name] != other.seeds[name] for name in again):
@@ -450,13 +450,13 @@ def _jobs(groups: list[MetricGroup], names: list[str], seeds: int, rows: int, tr
     for index, group in enumerate(groups):
         for name in names:
             experiment = EXPERIMENTS[name]
-            many = min(rows, tree_rows) if group.trees and not experiment.nested else rows
+            sample_rows = min(rows, tree_rows) if group.trees and not experiment.nested else rows
             limit = rows if group.trees else LARGE * rows
             for value in experiment.values:
                 shared = value == experiment.neutral
                 for seed in range(seeds):
                     where = (PERFECT, 0) if shared else (name, value)
-                    job = Job(index, where[0], where[1], seed, many, limit)
+                    job = Job(index, where[0], where[1], seed, sample_rows, limit)
                     jobs[job.key] = job
     return sorted(jobs.values(), key=lambda job: (groups[job.group].trees, -_size(job)))
 

@@ -22,11 +22,12 @@ MEASURES = ("accuracy", "explicitness", "nrmse")
 # Boosting grows a tree per class and round. Rows times classes that take it about half a minute.
 SLOW = 5_000_000
 
+# What follows is of DCI-ES.
 CAPACITIES = (16, 32, 64, 128, 256, 512)
-# Of the frequencies of the features, divided by sqrt(d): small, so that few features already hold every linear map.
+# The scale of the frequencies of the features times sqrt(d): small, so that few features already hold every linear map.
 GAIN = 0.5
-_RIDGE = 1e-10  # of the mean square of a feature: against rounding only
-_TRAINED = 10_000  # rows at most
+_RIDGE = 1e-10  # A share of the mean square of a feature, against rounding only.
+_TRAINED = 10_000  # The most rows that probes are fitted to.
 _SHAPLEY_ROWS = 1_000
 
 Lowest = Literal["zero", "reached"]
@@ -186,8 +187,8 @@ class Trees:
                 predicted[:, j] = values[guess] if classes else offset + unit * guess
         if self.kind == "forest":
             both = {"impurity": importance, "splits": splits}
-            given = {name: inputs.among_given(values.T).T for name, values in both.items()}
-            details = {"depth": inputs.among_given(np.array(chosen, np.float64)), "importances": given}
+            per_kind = {name: inputs.among_given(values.T).T for name, values in both.items()}
+            details = {"depth": inputs.among_given(np.array(chosen, np.float64)), "importances": per_kind}
             return both[self.importance], predicted, details
         return importance, predicted, {"backend": self.backend}
 
@@ -654,7 +655,7 @@ class Probes:
         found = np.empty((len(self.weights), len(targets)))
         for i, weights in enumerate(self.weights):
             guess = features[:, : len(weights) - 1] @ weights[:-1] + weights[-1]
-            found[i] = [target.loss(guess[:, own]) for target, own in zip(targets, self.columns)]
+            found[i] = [target.loss(guess[:, columns]) for target, columns in zip(targets, self.columns)]
         return found
 
     def shapley(
@@ -673,9 +674,9 @@ class Probes:
         most = max(len(self.weights[chosen[j]]) for j in known) - 1
         read = np.zeros((most + 1, self.weights[0].shape[1]))
         for j in known:
-            own = self.weights[chosen[j]][:, self.columns[j]]
-            read[: len(own) - 1, self.columns[j]] = own[:-1]
-            read[-1, self.columns[j]] = own[-1]
+            weights = self.weights[chosen[j]][:, self.columns[j]]
+            read[: len(weights) - 1, self.columns[j]] = weights[:-1]
+            read[-1, self.columns[j]] = weights[-1]
         rows = slice(0, len(z))
 
         def losses(projected: Floats) -> Floats:

@@ -266,11 +266,11 @@ class _MarginSums:
         edge = np.where(flat, np.where(b < 1, np.inf, -np.inf), (1 - b) / np.where(flat, 1, w))
         below = np.empty(len(w), np.int64)
         for j, values in enumerate(self.sorted):
-            mine = slice(*np.searchsorted(self.code, [j, j + 1]))
-            below[mine] = np.searchsorted(values, edge[mine])
-        here = np.searchsorted(self.keys, self.svm * self.n + below)
+            of_code = slice(*np.searchsorted(self.code, [j, j + 1]))
+            below[of_code] = np.searchsorted(values, edge[of_code])
+        at_edge = np.searchsorted(self.keys, self.svm * self.n + below)
         low = w >= 0  # active below the edge, else above it
-        first, last = np.where(low, self.start, here), np.where(low, here, self.end)
+        first, last = np.where(low, self.start, at_edge), np.where(low, at_edge, self.end)
         origin = self.code * self.n
         one = self.rows[:, last] - self.rows[:, first]
         every = self.all[:, origin + np.where(low, below, self.n)] - self.all[:, origin + np.where(low, 0, below)]

@@ -13,10 +13,10 @@ from karenina.numerics.columns import range_unit, standardised
 from karenina.numerics.compile import njit
 
 Array = Any
-ANGLES = 48  # tried per plane and sweep, and as many again near the best
+ANGLES = 48  # Tried per plane and sweep, and as many again near the best.
 SWEEPS = 20
 STARTS = 4
-# Bounds of the work: a start tries so many planes, and of more codes than WIDE turns only the most informative ones.
+# Bounds of the work: a start tries so many planes, and of more codes than WIDE turns only those that tell most.
 PLANES = 60_000
 WIDE = 128
 MOST_CODES = 500

@@ -95,9 +95,9 @@ def read_codes(
         first = _whole(files[0], "codes", wanted["codes"])
         second = _whole(files[1], "factors", wanted["factors"], first.rows)
     else:
-        given = " ".join(path.name for path in files)
+        asked = " ".join(path.name for path in files)
         raise ValueError(
-            f"cannot read {given}: expected one .npz, .csv or .parquet, or two .npy, .csv or .parquet (codes, then "
+            f"cannot read {asked}: expected one .npz, .csv or .parquet, or two .npy, .csv or .parquet (codes, then "
             "factors)"
         )
     first, second = _complete(first, second, missing)
@@ -221,7 +221,7 @@ def _of_table(path: Path, wanted: dict[str, list[str] | None]) -> tuple[_Part, _
     if not codes or not factors:
         raise ValueError(f"{path} has the columns {', '.join(columns)}; {_RULE}")
     _not_both(codes, factors)
-    if None in named.values():  # no column is dropped without a word, unless all that count are named
+    if None in named.values():  # no column is dropped silently, unless both codes and factors are named
         rest = [name for name in columns if name not in codes and name not in factors]
         rest = [name for name in rest if not any(_begins(name, what) for what in named)]
         unclear = [name for name in rest if _is_number(frame[name]) and not name.startswith("Unnamed: ")]

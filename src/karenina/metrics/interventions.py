@@ -23,10 +23,10 @@ Array = NDArray[Any]
 Simulator = Callable[[Floats], ArrayLike] | Blocks
 Weights = Literal["equal", "frequency"]
 CodeWeights = Literal["equal", "deviation"]
-STILL_BATCHES = 0.05  # share of batches without variance, above which a code is named
+STILL_BATCHES = 0.05  # The share of batches without variance above which a warning names the code.
 # Random numbers are drawn for this many rows at a time, which bounds memory without changing the stream.
 CHUNK = 1 << 19
-FEW_ROWS = 10  # for each value of a factor, below which irs of noise exceeds 0.5
+FEW_ROWS = 10  # Of noise, irs exceeds 0.5 with fewer rows for each value of a factor.
 
 
 @metric
@@ -226,26 +226,26 @@ def _vote(
         raise ValueError(f"threshold is {threshold}, expected 0 or more")
     rng = np.random.default_rng(seed)
     active = inputs.live & (inputs.codes.var(axis=0, ddof=1) >= threshold)
-    where = np.flatnonzero(active)
+    places = np.flatnonzero(active)
     k, d = len(inputs.kept), len(active)
     source = _source(inputs, standardised(inputs.codes), factor_bins, sampler, largest)
     usable = _usable(source, inputs)
-    if not where.size:
+    if not places.size:
         details: dict[str, Any] = {"active_codes": 0, "train_accuracy": 0.0}
         zeros = inputs.among_given(np.zeros((k, d)))
         return Result(0.0, zeros[:, 0], None, zeros, details)
     if not largest:
-        _warn_of_still_codes(inputs.codes[:, active], where, batch)
+        _warn_of_still_codes(inputs.codes[:, active], places, batch)
     label = rng.integers(len(usable), size=train + evaluate)
     variance = source.variances(usable[label], batch, replace, rng)[:, active[inputs.live]]
-    winner = where[variance.argmax(axis=1) if largest else variance.argmin(axis=1)]
+    winner = places[variance.argmax(axis=1) if largest else variance.argmin(axis=1)]
     trained, tested = (np.zeros((d, k), np.int64) for _ in range(2))
     np.add.at(trained, (winner[:train], usable[label[:train]]), 1)
     np.add.at(tested, (winner[train:], usable[label[train:]]), 1)
     right = trained.argmax(axis=1)[winner] == usable[label]
     details = {
         "train_accuracy": float(right[:train].mean()),
-        "active_codes": len(where),
+        "active_codes": len(places),
         "votes": {"train": trained, "evaluate": tested},
     }
     per_factor = _accuracies(label[train:], right[train:], usable, inputs)
@@ -255,12 +255,12 @@ def _vote(
     return Result(value, inputs.among_given(per_factor), None, inputs.among_given(shares), details)
 
 
-def _warn_of_still_codes(codes: Floats, where: Ints, batch: int) -> None:
+def _warn_of_still_codes(codes: Floats, places: Ints, batch: int) -> None:
     """Say which codes have one value in so many rows that a batch of any rows often has no other."""
     share = (codes == np.median(codes, axis=0)).mean(
         axis=0
     )  # a value that more than half of the rows have is the median
-    still = where[share**batch > STILL_BATCHES]
+    still = places[share**batch > STILL_BATCHES]
     if len(still):
         which = ", ".join(map(str, still[:5])) + (", ..." if len(still) > 5 else "")
         warnings.warn(
@@ -271,6 +271,7 @@ def _warn_of_still_codes(codes: Floats, where: Ints, batch: int) -> None:
 
 
 def _check_integers(batch: int, train: int, evaluate: int, factor_bins: int) -> None:
+    """Refuse numbers of rows, points and bins that are too small."""
     positive_integer(batch, "batch", 2)
     positive_integer(train, "train")
     positive_integer(evaluate, "evaluate")
@@ -418,6 +419,7 @@ def irs(
 
 
 def _warn_of_few_rows_per_value(inputs: Inputs, labels: Ints) -> None:
+    """Say which factors have so many values that holding one leaves little to vary."""
     n = len(labels)
     for name, values in zip(inputs.names, labels.max(axis=0) + 1):
         if n < FEW_ROWS * values:
@@ -503,7 +505,8 @@ class GroupedRows:
             begin += b * v
             # The values of a factor share the other factors of the blocks, and so their accidents; rows do not.
             held = [
-                own if len(own) >= b else np.append(mine, own) for mine, own in zip(places.T, _having(column, known))
+                in_rows if len(in_rows) >= b else np.append(in_blocks, in_rows)
+                for in_blocks, in_rows in zip(places.T, _having(column, known))
             ]
             groups = [group for group in (list(places) if rest else held) if len(group) > 1]
             orders += groups
@@ -584,8 +587,8 @@ class Simulated:
         for part in _parts(len(factor), batch):
             if self.rest:
                 rows = self.factors[np.repeat(rng.integers(len(self.factors), size=len(factor[part])), batch)]
-                free = np.repeat(factor[part], batch)
-                rows[np.arange(len(rows)), self.kept[free]] = self._values(free, rng)
+                changed = np.repeat(factor[part], batch)
+                rows[np.arange(len(rows)), self.kept[changed]] = self._values(changed, rng)
             else:
                 value = np.repeat(self._values(factor[part], rng), batch)
                 rows = self._held(np.repeat(factor[part], batch), value, rng)
@@ -675,7 +678,7 @@ def mean_differences(
 def local_variances(
     z: Array, order: Array, start: Array, size: Array, group: Array, u: Array, replace: bool, rows: Array, out: Array
 ) -> None:
-    """Write the variance (ddof 1) of a batch of rows of one group, picked by u (votes, batch). rows: room for a group."""
+    """Write the variance (ddof 1) of a batch of rows of one group, which u (votes, batch) picks. rows: working room."""
     votes, batch = u.shape
     d = z.shape[1]
     total, square = np.empty(d), np.empty(d)

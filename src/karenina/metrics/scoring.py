@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Wanted = str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None
 
 ALL = "all"
-FEW_ROWS = 50  # below which a table says that its scores are mostly chance
+FEW_ROWS = 50  # With fewer, a table says that its scores are mostly chance.
 _BY_FACTOR = ("per_factor", "per_factor_informativeness", "matrix")
 COLUMNS = ("metric", "family", "property", "value", "std", "seconds", "note")
 TRUST = "which to trust: docs/audit.md"
@@ -131,8 +131,8 @@ class Table(Mapping[str, Any]):
         for metric, result in self.results.items():
             values = getattr(result, "per_code", None)
             if values is not None:
-                own = len(self.code_names) == len(values) and not getattr(result, "new_codes", False)
-                named = self.code_names if own else range(len(values))
+                have_names = len(self.code_names) == len(values) and not getattr(result, "new_codes", False)
+                named = self.code_names if have_names else range(len(values))
                 lines += [(metric, name, float(value)) for name, value in zip(named, values)]
         return pd.DataFrame(lines, columns=["metric", "code", "value"])
 
@@ -145,8 +145,10 @@ class Table(Mapping[str, Any]):
         found = {}
         for row in self.rows:
             parts = METRICS[row.metric].properties if row.metric in METRICS else {}
-            own = next((part.rpartition(".")[2] for part, measured in parts.items() if measured == row.property), None)
-            name = f"{row.metric}.{own or row.property}" if len(parts) > 1 or count[row.metric] > 1 else row.metric
+            suffix = next(
+                (part.rpartition(".")[2] for part, measured in parts.items() if measured == row.property), None
+            )
+            name = f"{row.metric}.{suffix or row.property}" if len(parts) > 1 or count[row.metric] > 1 else row.metric
             if not np.isnan(row.value):
                 found[prefix + name] = float(row.value)
         return found
@@ -283,9 +285,9 @@ def of_function(function: Callable[..., Any]) -> Metric:
 
     def measured(inputs: Inputs, *, seed: int = 0) -> Any:
         settings = {"seed": seed, "continuous": inputs.continuous.tolist()}
-        given = {key: value for key, value in settings.items() if key in takes}
+        taken = {key: value for key, value in settings.items() if key in takes}
         try:
-            found = function(inputs.codes.copy(), inputs.factors.copy(), **given)
+            found = function(inputs.codes.copy(), inputs.factors.copy(), **taken)
             return _among_given(found, inputs) if hasattr(found, "value") else Result(float(found))
         except (Exception, SystemExit) as error:  # whatever another package raises
             raise ValueError(f"raised {type(error).__name__}: {error}") from error
@@ -359,12 +361,12 @@ def select(metrics: Wanted, protocol: str | None) -> dict[str, Asked]:
             continue
         name, part = of_part(known)
         metric = find(name)
-        own = metric.settings(protocol)
-        if own is None:
+        its_settings = metric.settings(protocol)
+        if its_settings is None:
             raise ValueError(f"the protocol {protocol} has no {name}; it has {', '.join(available)}")
         before = found[name].parts if name in found else None
         whole = part is None or before == frozenset()
-        found[name] = Asked(metric, own, frozenset() if whole else (before or frozenset()) | {str(part)})
+        found[name] = Asked(metric, its_settings, frozenset() if whole else (before or frozenset()) | {str(part)})
     return found
 
 
@@ -429,7 +431,7 @@ def score(
     chosen = select(metrics, protocol)
     inputs = check(codes, factors, continuous, factor_names, test)
     for asked in chosen.values():
-        if asked.settings.get("model") == "boosted":  # now, as a note would be read when the minutes are over
+        if asked.settings.get("model") == "boosted":  # said at once, as a note would be read when the minutes are over
             warn_of_many_classes(inputs.declare(asked.settings.get("continuous")))
     results, seconds, notes = measure(chosen, inputs, seed, sampler)
     halves: dict[str, list[Any]] = {name: [] for name in chosen}
@@ -487,17 +489,20 @@ def measure(
     untested = replace(inputs, test=None)
     for name, (metric, settings, _) in chosen.items():
         offered = {"seed": seed} | ({} if sampler is None else {"sampler": sampler})
-        more = {key: value for key, value in offered.items() if key in metric.parameters}
-        given = inputs if metric.tests and settings.get("test_fraction") != 0 else untested
+        extra = {key: value for key, value in offered.items() if key in metric.parameters}
+        data = inputs if metric.tests and settings.get("test_fraction") != 0 else untested
         start = time.process_time()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                results[name] = metric.function(given, **more, **settings)
+                results[name] = metric.function(data, **extra, **settings)
                 for attribute in metric.properties:  # a result of another package may lack what it promised
                     float(attrgetter(attribute)(results[name]))
                 notes[name] = "; ".join(dict.fromkeys(str(warning.message) for warning in caught))
-            except (Exception, SystemExit) as error:  # one metric's failure, be it memory, leaves the others
+            except (
+                Exception,
+                SystemExit,
+            ) as error:  # the failure of one metric, even for lack of memory, leaves the others
                 results[name] = None
                 notes[name] = why(error)
         seconds[name] = time.process_time() - start

@@ -30,7 +30,7 @@ def readable(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, ValueError) and str(error).startswith(str(path)):  # said already
+        if isinstance(error, ValueError) and str(error).startswith(str(path)):  # the message names the file already
             raise
         # str of a KeyError is the repr of its message.
         lines = str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip().splitlines()
@@ -102,5 +102,5 @@ def _memory() -> int:
     """Return the machine's memory in bytes."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not said by every system
+    except (AttributeError, ValueError, OSError):  # some systems do not say
         return 1 << 62

@@ -76,7 +76,10 @@ def as_factors_alike(value: Any, other: Any) -> tuple[NDArray[Any], NDArray[Any]
     second = _of_numbers(other, "test_factors") if second is None else second
     if not first or len(first) != len(second):
         return as_factors(value), as_factors(other, "test_factors")  # refused for their shapes
-    parts = [_alike(column, beside, what, there) for (column, what), (beside, there) in zip(first, second)]
+    parts = [
+        _alike(column, other_column, what, other_what)
+        for (column, what), (other_column, other_what) in zip(first, second)
+    ]
     return np.column_stack([part for part, _ in parts]), np.column_stack([part for _, part in parts])
 
 
@@ -104,29 +107,29 @@ def _of_numbers(value: Any, argument: str) -> Columns:
     return [(column, f"{argument}: column {j}") for j, column in enumerate(as_matrix(value, argument).T)]
 
 
-def _alike(column: Any, other: Any, what: str, there: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def _alike(column: Any, other: Any, what: str, other_what: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return a column and the same column of other rows as numbers."""
     if hasattr(column, "cat"):
-        return _values(column, what), _by_categories(column.cat.categories, other, what, there)
-    values, more = _values(column, what), _plain(other, there)
-    coded = _coded(values, what), _coded(more, there)
-    text = [part.dtype.kind in "USOT" for part in (values, more)]
+        return _values(column, what), _by_categories(column.cat.categories, other, what, other_what)
+    values, others = _values(column, what), _plain(other, other_what)
+    coded = _coded(values, what), _coded(others, other_what)
+    text = [part.dtype.kind in "USOT" for part in (values, others)]
     if text[0] != text[1]:
         if coded[text.index(True)].dtype.kind != "f":
-            words, numbers = (what, there) if text[0] else (there, what)
+            words, numbers = (what, other_what) if text[0] else (other_what, what)
             raise ValueError(f"{words} is text and {numbers} numbers, so that their values have nothing in common")
         return coded
-    both = _coded(np.concatenate([values, more]), what)
+    both = _coded(np.concatenate([values, others]), what)
     return both[: len(values)], both[len(values) :]
 
 
-def _by_categories(known: Any, other: Any, what: str, there: str) -> NDArray[Any]:
+def _by_categories(known: Any, other: Any, what: str, other_what: str) -> NDArray[Any]:
     """Return the positions of a column's values among known categories; values that are none of them follow."""
-    values = _plain(other, there)
+    values = _plain(other, other_what)
     place = known.get_indexer(values).astype(np.int64)
     unknown = place < 0
     if unknown.all() and not hasattr(other, "cat"):
-        raise ValueError(f"{there} has none of the categories of {what}: {', '.join(map(str, known[:5]))}")
+        raise ValueError(f"{other_what} has none of the categories of {what}: {', '.join(map(str, known[:5]))}")
     place[unknown] = len(known) + _labels(values[unknown].astype(str))
     return place
 
@@ -149,7 +152,7 @@ def _values(column: Any, what: str) -> NDArray[Any]:
         _refuse_missing(missing, what)
         return column.cat.codes.to_numpy().astype(np.int64)
     if kind == "f":
-        return column.to_numpy(np.float64, na_value=np.nan)  # said with its place when it is checked
+        return column.to_numpy(np.float64, na_value=np.nan)  # its place is named when it is checked
     _refuse_missing(missing, what)
     if kind in "biu":
         return column.to_numpy({"b": np.bool_, "i": np.int64, "u": np.uint64}[kind])
@@ -241,10 +244,10 @@ def pair(codes: ArrayLike, factors: ArrayLike, prefix: str = "") -> tuple[Floats
 
 def flags(value: bool | Sequence[bool] | None, default: Bools, argument: str) -> Bools:
     """Return a bool for each column: `value` is one for all, one for each, or None for the default (columns,)."""
-    given = default if value is None else np.asarray(value)
-    if given.dtype != bool or given.shape not in [(), default.shape]:
+    asked = default if value is None else np.asarray(value)
+    if asked.dtype != bool or asked.shape not in [(), default.shape]:
         raise ValueError(f"{argument} must be True, False or {len(default)} of them, got {value!r}")
-    return np.broadcast_to(given, default.shape).copy()
+    return np.broadcast_to(asked, default.shape).copy()
 
 
 def are_continuous(continuous: bool | Sequence[bool] | None, factors: Floats) -> Bools:
@@ -293,6 +296,6 @@ def ranks(column: NDArray[Any]) -> Ints:
 def varying(columns: Floats) -> Bools:
     """Return which columns (n, d) are not constant: (d,)."""
     varies: Bools = columns[0] != columns[-1]
-    for j in np.flatnonzero(~varies):  # the ends do not tell
+    for j in np.flatnonzero(~varies):  # where the ends are equal, the rest decides
         varies[j] = (columns[:, j] != columns[0, j]).any()
     return varies

@@ -465,9 +465,9 @@ def _unit(centred: Floats, centre: Floats, scale: str) -> Floats:
 def _grid(covariance: Floats, alphas: Sequence[float] | None) -> Floats:
     """Return the penalties (k, alphas), decreasing, so that each solution starts the next."""
     if alphas is not None:
-        given = np.sort(np.asarray(alphas, np.float64))[::-1]
-        if given.ndim != 1 or not given.size or not (given > 0).all() or not np.isfinite(given).all():
+        falling = np.sort(np.asarray(alphas, np.float64))[::-1]
+        if falling.ndim != 1 or not falling.size or not (falling > 0).all() or not np.isfinite(falling).all():
             raise ValueError(f"alphas must be one or more positive numbers, got {alphas!r}")
-        return np.tile(given, (covariance.shape[1], 1))
+        return np.tile(falling, (covariance.shape[1], 1))
     most = np.maximum(np.abs(covariance).max(axis=0), np.finfo(float).tiny)
     return most[:, None] * np.geomspace(1, 1e-3, GRID)

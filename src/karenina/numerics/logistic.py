@@ -20,19 +20,22 @@ from karenina.numerics.compile import njit
 
 Singles = NDArray[np.float32]
 
-STEPS = 100
+STEPS = 100  # The most that Newton's method and L-BFGS take.
 # The stopping rules of scikit-learn's L-BFGS.
 LBFGS: Any = {"maxiter": STEPS, "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps}
-MOST_BYTES = 2**27  # of products of column pairs: those of 10,000 rows and 57 columns
-PRODUCTS = 200  # of the Hessian in one step
-PENALTIES = np.logspace(-4, 4, 10)  # and what follows: of cross_validated
+MOST_BYTES = 2**27  # The most that products of column pairs may take: those of 10,000 rows and 57 columns.
+PRODUCTS = 200  # The most products with the Hessian in one step.
+# `cross_validated` chooses among these penalties by this many folds; on so few rows scikit-learn does the work.
+PENALTIES = np.logspace(-4, 4, 10)
 FOLDS = 5
-FEW = 200  # rows up to which scikit-learn does the work
-BLOCK = 1000  # rows at a time, so that the scores stay in the cache
-NO_OVERFLOW = 100.0  # scores within this need no shift before the exponential
-NO_OVERFLOW_SINGLE = 60.0  # and in single precision
-PADDED = 1024  # rows at a time in single precision
-VECTOR = 256  # of them, whose scores stay in the nearest cache
+FEW = 200
+BLOCK = 1000  # It takes so many rows at a time, so that the scores stay in the cache.
+NO_OVERFLOW = 100.0  # Scores within this need no shift before the exponential.
+# The same of `mean_log_loss`, which works in single precision: rows at a time, and those of them whose scores stay in
+# the nearest cache.
+PADDED = 1024
+VECTOR = 256
+NO_OVERFLOW_SINGLE = 60.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +141,9 @@ def multinomial(
         size = np.abs(gradient).max() / n
         if size < tolerance:
             break
-        share = p / count[:, None]
-        solve = design.preconditioner(p * (1 - share), penalty, 1e-8 * n)  # the shift of all intercepts is free
-        step = _conjugate(ones, p, share, penalty, solve, gradient, min(0.3, np.sqrt(size)))
+        probability = p / count[:, None]
+        solve = design.preconditioner(p * (1 - probability), penalty, 1e-8 * n)  # the shift of all intercepts is free
+        step = _conjugate(ones, p, probability, penalty, solve, gradient, min(0.3, np.sqrt(size)))
         towards = ones @ step
         slope = float((gradient * step).sum())
         length = 1.0
@@ -210,20 +213,25 @@ def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 
     n, d = ones.shape
     penalty = design.ridge(1.0)
     todo = np.arange(weights.shape[1])
-    own = y[:, None] == todo
-    sample = np.where(own, weights[1], weights[0])
+    of_class = y[:, None] == todo
+    sample = np.where(of_class, weights[1], weights[0])
     w, scores = np.zeros((d, len(todo))), np.zeros((n, len(todo)))
     loss = np.full(len(todo), np.inf)
     for _ in range(50):
         p = 1 / (1 + np.exp(-scores))
-        gradient = ones.T @ (sample * (p - own)) + penalty * w[:, todo]
+        gradient = ones.T @ (sample * (p - of_class)) + penalty * w[:, todo]
         size = np.abs(gradient).max(axis=0) / n
-        going = size > tolerance
-        if not going.any():
+        left = size > tolerance
+        if not left.any():
             break
-        if not going.all():
-            todo, own, sample, scores = todo[going], own[:, going], sample[:, going], scores[:, going]
-            p, gradient, loss = p[:, going], gradient[:, going], loss[going]
+        if not left.all():
+            todo, of_class, sample, scores = (
+                todo[left],
+                of_class[:, left],
+                sample[:, left],
+                scores[:, left],
+            )
+            p, gradient, loss = p[:, left], gradient[:, left], loss[left]
         bend = sample * p * (1 - p)
         if design.wide:
             solve = design.preconditioner(bend, penalty, 1e-10 * n)
@@ -236,7 +244,7 @@ def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 
         length = np.ones(len(todo))
         for _ in range(30):
             trial, moved = w[:, todo] + length * step, scores + length * towards
-            against = np.where(own, -moved, moved)
+            against = np.where(of_class, -moved, moved)
             loss_of = np.maximum(against, 0) + np.log1p(np.exp(-np.abs(against)))  # log(1 + exp) without overflow
             new = (sample * loss_of).sum(axis=0) + (penalty * trial**2).sum(axis=0) / 2
             short = new > loss + 1e-4 * length * slope + 1e-12 * np.abs(new)
@@ -311,16 +319,16 @@ def _path(x: Floats, y: Ints, classes: int, penalties: Floats, start: Floats | N
     part = _multinomial if classes > 2 else _binary
     blocks = [(x[i : i + BLOCK], y[i : i + BLOCK]) for i in range(0, len(x), BLOCK)]
     longest = np.sqrt((x**2).sum(axis=1).max())
-    own = np.zeros(shape)  # the sum of each class's own rows
-    np.add.at(own, y if classes > 2 else np.zeros_like(y), x if classes > 2 else y[:, None] * x)
+    of_own_class = np.zeros(shape)  # the sum of each class's own rows
+    np.add.at(of_own_class, y if classes > 2 else np.zeros_like(y), x if classes > 2 else y[:, None] * x)
 
     def objective(flat: Floats, ridge: float) -> tuple[float, Floats]:
         w = flat.reshape(shape)
         small = longest * np.sqrt((w**2).sum(axis=1).max()) < NO_OVERFLOW
-        loss, gradient = 0.0, -own
+        loss, gradient = 0.0, -of_own_class
         for rows, labels in blocks:
-            more, slope = part(w, rows, labels, small)
-            loss += more
+            part_loss, slope = part(w, rows, labels, small)
+            loss += part_loss
             gradient += slope
         gradient /= len(x)
         gradient[:, :-1] += ridge * w[:, :-1]
@@ -385,16 +393,16 @@ def mean_log_loss(rows: PaddedRows, y: Ints, classes: int) -> float:
     from scipy.optimize import minimize
 
     p = rows.x.shape[1]
-    own = rows.filled(y)
+    labels = rows.filled(y)
     balanced = rows.filled((rows.n / classes / np.bincount(y, minlength=classes))[y].astype(np.float32))
     wanted = np.zeros((classes, p))  # the sum of each class's own rows, weighted
-    for x, label, weight in zip(rows.x, own, balanced):
+    for x, label, weight in zip(rows.x, labels, balanced):
         onehot = np.zeros((classes, PADDED), np.float32)
         onehot[label, np.arange(PADDED)] = weight
         wanted += onehot @ x.T
     room = np.empty((classes, PADDED), np.float32), np.empty((p, PADDED), np.float32)
     # Largest scores of the rows, 0 at first, and the weights that had them: while no score can have moved far, they do.
-    tops, then = np.zeros(own.shape, np.float32), np.zeros(wanted.shape)
+    tops, then = np.zeros(labels.shape, np.float32), np.zeros(wanted.shape)
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         w = flat.reshape(wanted.shape)
@@ -402,12 +410,12 @@ def mean_log_loss(rows: PaddedRows, y: Ints, classes: int) -> float:
         if shift:
             then[:] = w
         gradient = -wanted
-        loss = loss_and_gradient(w.astype(np.float32), rows.x, own, balanced, shift, tops, *room, gradient)
+        loss = loss_and_gradient(w.astype(np.float32), rows.x, labels, balanced, shift, tops, *room, gradient)
         return loss / rows.n, gradient.ravel() / rows.n
 
     w = minimize(objective, np.zeros(wanted.size), method="L-BFGS-B", jac=True, options=LBFGS).x.reshape(wanted.shape)
     once = rows.filled(np.ones(rows.n, np.float32))
-    loss = loss_and_gradient(w.astype(np.float32), rows.x, own, once, True, tops, *room, np.zeros(wanted.shape))
+    loss = loss_and_gradient(w.astype(np.float32), rows.x, labels, once, True, tops, *room, np.zeros(wanted.shape))
     return max(0.0, loss / rows.n)
 
 

@@ -45,8 +45,8 @@ def _by_pattern(x: Floats, correlate: Correlate) -> tuple[Floats, Floats, Floats
     found = [np.full((x.shape[1], x.shape[1]), np.nan) for _ in range(3)]
     patterns = list(same_rows(x))
     for i, (first, rows) in enumerate(patterns):
-        for second, more in patterns[i:]:
-            both = rows & more
+        for second, other_rows in patterns[i:]:
+            both = rows & other_rows
             if both.sum() < 3:
                 continue
             columns = np.union1d(first, second)

@@ -333,7 +333,9 @@ def _best_bin_split(hist: Array, order: Array, state: Array) -> tuple[int, int, 
         count += hist[0, b, 1]
     feature, cut, most = -1, -1, count * 2.3e-16  # a node whose variance is rounding error stays a leaf
     shuffle(order, state)
-    draw(state, 1)  # decides nothing, and keeps the stream of random numbers that earlier results were drawn from
+    draw(
+        state, 1
+    )  # The number is not used: it keeps the stream of random numbers that earlier results were drawn from.
     for i in range(len(order) - 1, -1, -1):
         f = order[i]
         left = seen = 0.0
@@ -511,9 +513,9 @@ class Binned:
         bins = max(len(edge) for edge in edges) + 1
         counts = np.stack([np.bincount(column, minlength=bins) for column in bin_of.T]).astype(np.float64)
         ends = np.zeros((codes.shape[1], bins, 2))
-        for j, (column, own) in enumerate(zip(codes.T, bin_of.T)):
+        for j, (column, column_bins) in enumerate(zip(codes.T, bin_of.T)):
             order = np.argsort(column, kind="stable")
-            first = np.searchsorted(own[order], np.arange(len(edges[j]) + 1))
+            first = np.searchsorted(column_bins[order], np.arange(len(edges[j]) + 1))
             last = np.append(first[1:], len(column)) - 1
             ends[j, : len(first)] = np.stack([column[order[first]], column[order[last]]], axis=1)
         return cls(codes, bin_of.astype(np.uint8), counts, ends)
@@ -691,11 +693,11 @@ def choose(
         return depths[0], max_features[0]
     error = np.zeros((len(max_features), len(depths)))
     for train, out, rows, left in parts:
-        for i, share in enumerate(max_features):
-            guess = forest(train, out, target[rows], classes, rng, depths=depths, max_features=share).guess
+        for i, fraction in enumerate(max_features):
+            guess = forest(train, out, target[rows], classes, rng, depths=depths, max_features=fraction).guess
             if classes:
                 error[i] += (guess.argmax(axis=2) != target[left]).mean(axis=1)
             else:
                 error[i] += ((guess[:, :, 0] - target[left]) ** 2).mean(axis=1)
-    depth, share = divmod(int(error.T.argmin()), len(max_features))
-    return depths[depth], max_features[share]
+    depth, fraction = divmod(int(error.T.argmin()), len(max_features))
+    return depths[depth], max_features[fraction]

@@ -178,8 +178,8 @@ def _of_blocks(
     are.
     """
     if len(blocks.values) != width[1] or blocks.codes.shape[2] != width[0]:
-        given = f"{blocks.codes.shape[2]} codes and {len(blocks.values)} factors"
-        raise ValueError(f"the blocks have {given}, expected {width[0]} and {width[1]}")
+        found = f"{blocks.codes.shape[2]} codes and {len(blocks.values)} factors"
+        raise ValueError(f"the blocks have {found}, expected {width[0]} and {width[1]}")
     wanted, groups, begin = [], [], 0
     for j in kept:
         along = blocks.along(j)[:per_value]

@@ -44,8 +44,8 @@ def label_noise(
     >>> (noisy != v).mean(axis=0).round(1)
     array([0.3, 0. ])
     """
-    given = as_factors(factors)
-    v = as_matrix(given, "factors", least=1)
+    table = as_factors(factors)
+    v = as_matrix(table, "factors", least=1)
     p = _probabilities(regime, v.shape[1])
     sprites = np.arange(v.shape[1]) > 0 if v.shape[1] == 5 and _published(regime) else np.ones(v.shape[1], bool)
     by_order = flags(ordered, sprites, "ordered")
@@ -60,7 +60,7 @@ def label_noise(
         else:
             new = (label + rng.integers(1, max(len(values), 2), size=len(v))) % len(values)
         out[hit, j] = values[new[hit]]
-    return out.astype(given.dtype).reshape(given.shape)
+    return out.astype(table.dtype).reshape(table.shape)
 
 
 def _published(regime: Noise) -> bool:

@@ -147,17 +147,17 @@ def shift(
         first, second = sorted(np.argsort(counts, kind="stable")[-2:].tolist())
         pair_of = (first, second)
     like = ~in_corner(v, pair_of) if kind == "corner" else near_diagonal(v, pair_of, sigma, rng)
-    own, other = rng.permutation(np.flatnonzero(like)), np.flatnonzero(~like)
-    if len(own) < LEAST or not len(other):
-        raise ValueError(f"{len(own)} rows to train on (at least {LEAST} are needed) and {len(other)} unlike them")
-    seen, train = own[: len(own) // 3], own[len(own) // 3 :][:rows]
+    alike, unlike = rng.permutation(np.flatnonzero(like)), np.flatnonzero(~like)
+    if len(alike) < LEAST or not len(unlike):
+        raise ValueError(f"{len(alike)} rows to train on (at least {LEAST} are needed) and {len(unlike)} unlike them")
+    seen, train = alike[: len(alike) // 3], alike[len(alike) // 3 :][:rows]
     number = are_continuous(continuous, v)
     scores = np.full((2, len(names), v.shape[1]), np.nan)
-    tested = np.concatenate([seen, other])
+    tested = np.concatenate([seen, unlike])
     for j in np.flatnonzero(varying(v)):
         column = target_of(v[:, j], bool(number[j]))
         for m, name in enumerate(names):
             guess = PREDICTORS[name][int(number[j])](z[train], column[train], z[tested], rng)
-            parts = zip((seen, other), np.split(guess, [len(seen)]))
-            scores[:, m, j] = [(r2 if number[j] else accuracy)(column[part], told) for part, told in parts]
+            parts = zip((seen, unlike), np.split(guess, [len(seen)]))
+            scores[:, m, j] = [(r2 if number[j] else accuracy)(column[part], part_guess) for part, part_guess in parts]
     return Shift(names, scores[0], scores[1], kind)
