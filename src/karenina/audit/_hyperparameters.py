@@ -1,4 +1,4 @@
-"""How many numbers a metric is given, and how much they matter: a column of Table 2 of Carbonneau et al. (2022)."""
+"""The numbers that a metric is given, and how much they matter: a column of Table 2 of Carbonneau et al. (2022)."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping

@@ -291,7 +291,7 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class Job:
+class Measurement:
     """One representation, measured by one group of metrics.
 
     `experiment` is PERFECT for the representation that several share. Of the sample that the experiment makes for so
@@ -418,7 +418,7 @@ def _read(path: str | os.PathLike[str]) -> Audit:
     unknown = sorted({name for _, name, *_ in keys if name != PERFECT} - set(EXPERIMENTS))
     if unknown:
         raise ValueError(f"{path} has experiments that this version of karenina does not: {', '.join(unknown)}")
-    jobs = [Job(group, name, value, seed, 0, 0) for group, name, value, seed in keys]
+    jobs = [Measurement(group, name, value, seed, 0, 0) for group, name, value, seed in keys]
     return _collect(jobs, done, about["experiments"], about)
 
 
@@ -441,12 +441,12 @@ def _joined(first: Audit, second: Audit) -> Audit:
     return Audit(frame.iloc[np.argsort(places, kind="stable")].reset_index(drop=True), about)
 
 
-def _jobs(groups: list[MetricGroup], names: list[str], seeds: int, rows: int, tree_rows: int) -> list[Job]:
+def _jobs(groups: list[MetricGroup], names: list[str], seeds: int, rows: int, tree_rows: int) -> list[Measurement]:
     """Return the jobs, quick ones first, then the large ones of the rest, so that no process ends up alone with them.
 
     Trees see fewer rows, and a fifth of the large samples of "samples".
     """
-    jobs: dict[str, Job] = {}
+    jobs: dict[str, Measurement] = {}
     for index, group in enumerate(groups):
         for name in names:
             experiment = EXPERIMENTS[name]
@@ -456,24 +456,26 @@ def _jobs(groups: list[MetricGroup], names: list[str], seeds: int, rows: int, tr
                 shared = value == experiment.neutral
                 for seed in range(seeds):
                     where = (PERFECT, 0) if shared else (name, value)
-                    job = Job(index, where[0], where[1], seed, sample_rows, limit)
+                    job = Measurement(index, where[0], where[1], seed, sample_rows, limit)
                     jobs[job.key] = job
     return sorted(jobs.values(), key=lambda job: (groups[job.group].trees, -_size(job)))
 
 
-def _size(job: Job) -> float:
+def _size(job: Measurement) -> float:
     nested = job.experiment != PERFECT and EXPERIMENTS[job.experiment].nested
     return min(job.limit, job.rows * (LARGE * float(job.value) if nested else 1))
 
 
-def work(group: MetricGroup, job: Job) -> list[Score]:
+def work(group: MetricGroup, job: Measurement) -> list[Score]:
     """Make one representation and measure it."""
     experiment = EXPERIMENTS["noise" if job.experiment == PERFECT else job.experiment]
     codes, factors = experiment.make(0.0 if job.experiment == PERFECT else job.value, job.rows, job.seed)
     return apply(group, codes[: job.limit], factors[: job.limit], experiment.categorical, job.seed)
 
 
-def _results(groups: list[MetricGroup], jobs: list[Job], workers: int) -> Iterator[tuple[Job, list[Score]]]:
+def _results(
+    groups: list[MetricGroup], jobs: list[Measurement], workers: int
+) -> Iterator[tuple[Measurement, list[Score]]]:
     if workers == 1 or len(jobs) < 2:
         for job in jobs:
             yield job, work(groups[job.group], job)
@@ -553,7 +555,9 @@ def _resume(file: Path, about: Mapping[str, Any]) -> dict[str, list[Score]]:
     return done
 
 
-def _collect(jobs: list[Job], done: Mapping[str, list[Score]], names: list[str], about: Mapping[str, Any]) -> Audit:
+def _collect(
+    jobs: list[Measurement], done: Mapping[str, list[Score]], names: list[str], about: Mapping[str, Any]
+) -> Audit:
     """Return all scores in one frame.
 
     Those of the perfect representation belong to every experiment that begins with it, and a failure of a metric that

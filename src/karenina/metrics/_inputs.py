@@ -218,7 +218,7 @@ def mean_of_known(values: ArrayLike) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """`float(result)` is the headline value. Arrays that a metric does not have are None.
+    """What a metric gives. `float(result)` is the headline value. Arrays that a metric does not have are None.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Separated attribute predictability."""
+"""Separated attribute predictability (SAP), and the linear SVMs and trees on one sorted code that it fits."""
 
 from typing import Literal, get_args
 

@@ -1,4 +1,4 @@
-"""DCI from the right point of view: beside the plain score, that of the codes rotated to where it is best."""
+"""DCI from the right point of view: the plain score, and that of the codes rotated to where it is best."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,9 @@ TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True, eq=False)
 class AlignedDCI:
-    """`float(result)` and `.value` are the aligned disentanglement; `.gain` is what the rotation brought.
+    """DCI of the codes as given and rotated.
+
+    `float(result)` and `.value` are the aligned disentanglement; `.gain` is what the rotation brought.
 
     Attributes
     ----------

@@ -1,6 +1,4 @@
-"""The kinds of arrays; columns on a common scale, and which of their values differ by more than rounding; .npy and .npz
-files that anyone may have written: never unpickled, no header believed.
-"""
+"""The kinds of arrays, and .npy and .npz files that anyone may have written: never unpickled, no header believed."""
 
 import math
 import os

@@ -1,5 +1,5 @@
-"""Gaussians: the KL of a posterior from the prior, how far columns (n, d) are from independent were they Gaussian, and
-sums of Gaussian kernels over all pairs of two sets of points, which an MMD is made of.
+"""Gaussians: the KL of a posterior from the prior; how far columns (n, d) would be from independent if they were
+Gaussian; and sums of Gaussian kernels over all pairs of two sets of points, which an MMD is made of.
 
 Columns must be finite; constant ones are left out.
 """

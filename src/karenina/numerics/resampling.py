@@ -1,4 +1,5 @@
-"""Rank correlations of many columns at once, and 95 % intervals: of correlations, medians, and what seeds repeat.
+"""Rank correlations of many columns at once, and 95 % intervals of correlations, of medians, and of statistics
+that several seeds repeat.
 
 How often each covers is simulated in benchmarks/intervals.py.
 """
