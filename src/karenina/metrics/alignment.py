@@ -223,7 +223,6 @@ def _starts(shares: Floats, rng: np.random.Generator) -> list[Floats]:
 
 def _search(shares: Floats, starts: Sequence[Floats]) -> tuple[Floats, tuple[float, float], bool]:
     """Return the best orthogonal matrix, D + C before and after, and whether every search came to its end."""
-
     steps = np.arange(ANGLES, dtype=np.float64)
     # First over the quarter turn that covers all views of a plane, then near the best of these.
     stages = np.stack([steps * (np.pi / 2 / ANGLES), (steps - ANGLES // 2) * (np.pi / ANGLES**2)])

@@ -431,7 +431,6 @@ def _deviation_when_held(z: Floats, label: Ints, quantile: float, weights: Weigh
     """Return the quantile of |z - group mean, or median| in groups of equal labels, averaged over groups: (d,) from z
     (n, d).
     """
-
     size = np.bincount(label)
     if robust:
         groups = np.split(z[np.argsort(label, kind="stable")], np.cumsum(size)[:-1])
@@ -528,7 +527,6 @@ class GroupedRows:
 
         per_pair: every pair draws a value, otherwise all pairs of a point have the same.
         """
-
         out = np.empty((len(factor), self.codes.shape[1]))
         for part in _parts(len(factor), 3 * batch):
             uniform = rng.random((len(out[part]), batch, 3))
@@ -542,7 +540,6 @@ class GroupedRows:
         """Return the variance (ddof 1) of `batch` rows under the intervention on factor[v], for each vote v: (votes,
         d).
         """
-
         out = np.empty((len(factor), self.codes.shape[1]))
         room = np.empty(int(self.size.max(initial=1)), np.int64)
         for part in _parts(len(factor), batch + 1):

@@ -412,7 +412,6 @@ def fit(
 
     scale: "none", "standard" (inputs and targets in standard deviations) or "range" (in units of their range).
     """
-
     n, d = x.shape
     k = y.shape[1]
     folds = min(folds, n)

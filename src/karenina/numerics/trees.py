@@ -492,7 +492,6 @@ class Sorted:
 
     def grower(self) -> Callable[..., None]:
         """Return a function that grows a tree on these codes into given arrays."""
-
         room = np.empty_like(self.keys), np.empty(len(self.codes), self.keys.dtype), np.empty(len(self.codes), np.uint8)
         return partial(grow_boosted, self.codes, self.keys, self.mask, *room)
 
@@ -522,7 +521,6 @@ class Binned:
 
     def grower(self) -> Callable[..., None]:
         """Return a function that grows a tree on these codes into given arrays."""
-
         return partial(grow_binned, self.bin_of, self.counts, self.ends)
 
 
@@ -555,7 +553,6 @@ class Boosted:
 
     def decision(self, codes: Floats) -> Floats:
         """Return raw scores (t, n) for codes (n, d)."""
-
         raw = np.tile(self.start[:, None], len(codes))
         add_up(np.ascontiguousarray(codes, dtype=np.float64), self.feature, self.cut, self.leaf, raw)
         return raw
@@ -650,7 +647,6 @@ def forest(
     of its share of the splits (Breiman et al. 1984). A tree cut off at a depth is the tree grown to that depth, so that
     one forest serves every depth. max_features: the share of codes tried at a split.
     """
-
     n, d = train.codes.shape
     some = max(1, int(max_features * d))
     columns = max(classes, 1)
