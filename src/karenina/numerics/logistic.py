@@ -225,12 +225,7 @@ def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 
         if not left.any():
             break
         if not left.all():
-            todo, of_class, sample, scores = (
-                todo[left],
-                of_class[:, left],
-                sample[:, left],
-                scores[:, left],
-            )
+            todo, of_class, sample, scores = todo[left], of_class[:, left], sample[:, left], scores[:, left]
             p, gradient, loss = p[:, left], gradient[:, left], loss[left]
         bend = sample * p * (1 - p)
         if design.wide:
