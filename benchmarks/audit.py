@@ -12,7 +12,7 @@ import warnings
 
 from karenina._process import cores
 from karenina.audit import EXPERIMENTS, run
-from karenina.audit.groups import TREES, audited, settings
+from karenina.audit.running import TREES, audited, settings
 from karenina.metrics import METRICS, score
 
 TIMED = ("mixing", "correlated")

@@ -22,12 +22,12 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 from timing import cpu_seconds
 
+from karenina.metrics._sap import linear_svm, tree_levels
 from karenina.numerics import lasso, logistic
 from karenina.numerics.columns import standardised_ranks
 from karenina.numerics.histograms import count, discretise, information
 from karenina.numerics.lasso import lassos
 from karenina.numerics.neighbours import label_information
-from karenina.numerics.one_variable import linear_svm, tree_levels
 from karenina.numerics.trees import Binned, Sorted, boost, forest
 from karenina.selection import similarity_matrix
 

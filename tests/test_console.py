@@ -80,7 +80,7 @@ def test_long_names_are_printed_whole(runs, monkeypatch):
 def test_a_table_of_scores_is_words_on_any_console():
     from rich.console import Console
 
-    from karenina.metrics.table import Row, Table
+    from karenina.metrics.scoring import Row, Table
 
     table = Table((Row(NAMES[0], "[x]", "[y]", 0.5, np.nan, 0.1, f"{NAMES[1]} is constant"),), {}, ())
     screen = Console(file=io.StringIO(), width=200)
@@ -162,8 +162,8 @@ def test_warnings_tables_and_bars_hold_no_controls(monkeypatch, capsys):
     from rich.table import Table
 
     from karenina.cli import _common, _say
-    from karenina.metrics.table import Row
-    from karenina.metrics.table import Table as Scores
+    from karenina.metrics.scoring import Row
+    from karenina.metrics.scoring import Table as Scores
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")

@@ -84,7 +84,7 @@ def test_commands_name_the_extra(arrays, words, code):
         "import karenina.training",
         "from karenina.models import own",
     ]
-    + ["karenina.fit('blobs')", "from karenina.metrics.plots import plot_scores; plot_scores({}, 'a.png')"],
+    + ["karenina.fit('blobs')", "from karenina.metrics import plot_scores; plot_scores({}, 'a.png')"],
 )
 def test_python_names_the_extra(tmp_path, text):
     said = without_extras(f"try:\n    {text}\nexcept ImportError as error:\n    print(error)", tmp_path)

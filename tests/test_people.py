@@ -225,6 +225,6 @@ def test_types_survive_the_lazy_import(tmp_path):
         check=False,
     )
     found = [line.split('"')[1] for line in answer.stdout.splitlines() if "Revealed type" in line]
-    expected = ["metrics.table.Table", "training.run.Run", "data.dataset.DataSet", "evaluation.ranking.RunRanking"]
+    expected = ["metrics.scoring.Table", "training.run.Run", "data.dataset.DataSet", "evaluation.ranking.RunRanking"]
     assert found[:4] == [f"karenina.{name}" for name in expected], answer.stdout + answer.stderr
     assert found[4].startswith("def (")

@@ -6,7 +6,7 @@ import pytest
 from karenina.audit import hyperparameters
 from karenina.audit._hyperparameters import numbers_of, summary
 from karenina.audit.experiments import EXPERIMENTS
-from karenina.audit.groups import settings
+from karenina.audit.running import settings
 from karenina.metrics import mig, z_diff
 from karenina.metrics.registry import METRICS
 

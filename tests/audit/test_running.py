@@ -11,7 +11,7 @@ import pytest
 import karenina.audit
 from karenina._plugins import named
 from karenina.audit import EXPERIMENTS, characteristics, read, run
-from karenina.audit.groups import metric_groups, uses_bins
+from karenina.audit.running import metric_groups, uses_bins
 from karenina.metrics import METRICS, score
 
 sys.path.insert(0, str(Path(__file__).parent))

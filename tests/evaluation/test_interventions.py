@@ -8,7 +8,7 @@ from karenina.cli import study as study_commands
 from karenina.data import DataSet, FactorBox, FactorGrid
 from karenina.evaluation.data import LEAST_BLOCKS, MOST_VALUES, sampler_of
 from karenina.evaluation.scoring import evaluate
-from karenina.metrics._sampling import Table
+from karenina.metrics.interventions import GroupedRows
 from karenina.numerics.blocks import Blocks
 from karenina.studies.estimate import estimate
 from karenina.studies.plan import Scoring, parse
@@ -107,8 +107,8 @@ def test_half_samples_have_half_of_the_blocks(sparse, monkeypatch):
     images, factors = data.sample(300, np.random.default_rng(0))
     seen = []
     monkeypatch.setattr(
-        "karenina.metrics.interventions.Table.of_blocks",
-        lambda along, *more, of=Table.of_blocks, **rest: seen.append(len(along[0])) or of(along, *more, **rest),
+        "karenina.metrics.interventions.GroupedRows.of_blocks",
+        lambda along, *more, of=GroupedRows.of_blocks, **rest: seen.append(len(along[0])) or of(along, *more, **rest),
     )
     row = karenina.metrics.score(run.encode(images)[0], factors, ["z_min_variance"], repeats=3, sampler=blocks).rows[0]
     assert seen == [len(blocks), *[len(blocks) // 2] * 3]

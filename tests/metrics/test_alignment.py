@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from karenina.metrics import alignment
 from karenina.metrics._dci import Trees, dci, dci_from_importance
 from karenina.metrics._inputs import check
-from karenina.metrics.alignment import _importance, _shares, aligned_dci
-from karenina.numerics.plane_turns import turn_planes
+from karenina.metrics.alignment import _importance, _shares, aligned_dci, turn_planes
 
 
 def uniform(n=3000, k=4, seed=0):

@@ -15,7 +15,7 @@ from sklearn.linear_model import LassoCV
 
 from karenina.metrics._dci import Lasso, Trees, dci, dci_from_importance
 from karenina.numerics import lasso
-from karenina.numerics.arrays import standardised
+from karenina.numerics.columns import standardised
 from karenina.numerics.trees import Sorted, forest
 from karenina.numerics.trees import boost as fit_boosted
 

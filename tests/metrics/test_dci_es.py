@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from karenina.metrics import dci_es
-from karenina.metrics._dci_es import Probes, _targets
+from karenina.metrics._dci import Probes, _targets
 from karenina.metrics._inputs import check
 
 

@@ -15,8 +15,8 @@ from sklearn.metrics import log_loss, mutual_info_score
 from sklearn.preprocessing import StandardScaler
 
 from karenina.metrics import infomec
+from karenina.numerics.logistic import PaddedRows, mean_log_loss
 from karenina.numerics.neighbours import class_information
-from karenina.numerics.softmax import Rows, mean_log_loss
 
 
 def by_scikit_learn(codes, factors, quantised):
@@ -88,7 +88,7 @@ def test_loss_is_exact_for_a_table_of_labels():
     code = np.repeat([0.0, 1.0], 300)
     label = np.concatenate([np.arange(300) % 3 == 0, np.arange(300) % 3 > 0]).astype(int)
     expected = -(np.log(2 / 3) * 2 / 3 + np.log(1 / 3) / 3)
-    assert mean_log_loss(Rows(code[:, None]), label, 2) == pytest.approx(expected, abs=1e-4)
+    assert mean_log_loss(PaddedRows(code[:, None]), label, 2) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize("far", [1.0, 200.0])
@@ -109,7 +109,7 @@ def test_loss_is_that_of_double_precision_however_large_the_scores(far):
     found = minimize(objective, np.zeros(12), jac=True, method="L-BFGS-B", options={"maxiter": 500, "gtol": 1e-7})
     scores = ones @ found.x.reshape(3, 4).T
     best = (logsumexp(scores, axis=1) - scores[np.arange(700), y]).mean()
-    assert mean_log_loss(Rows(x), y, 3) == pytest.approx(best, abs=0.002)
+    assert mean_log_loss(PaddedRows(x), y, 3) == pytest.approx(best, abs=0.002)
 
 
 @pytest.mark.parametrize("quantised", [False, True])

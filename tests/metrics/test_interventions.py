@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 import karenina
-from karenina.metrics._sampling import Simulated, Table
-from karenina.metrics.interventions import z_diff, z_max_variance, z_min_variance
+from karenina.metrics.interventions import GroupedRows, Simulated, z_diff, z_max_variance, z_min_variance
 from karenina.metrics.registry import METRICS as REGISTRY
 
 METRICS = (z_diff, z_min_variance, z_max_variance)
@@ -91,7 +90,7 @@ def test_logistic_regression_agrees_with_scikit_learn():
     ours = z_diff(codes, v, standardise=False, train=3000, evaluate=3000, seed=5)
     draws = np.random.default_rng(5)
     label = draws.integers(3, size=6000)
-    feature = Table.of(codes, v).differences(label, 64, True, draws)
+    feature = GroupedRows.of(codes, v).differences(label, 64, True, draws)
     theirs = LogisticRegression(tol=1e-8, max_iter=2000).fit(feature[:3000], label[:3000])
     assert 0.4 < float(ours) < 0.99
     assert float(ours) == pytest.approx(theirs.score(feature[3000:], label[3000:]), abs=1e-3)
@@ -103,7 +102,7 @@ def test_two_factors_are_told_apart_by_scikit_learns_regression():
     ours = z_diff(codes, v, standardise=False, train=300, evaluate=3000, seed=5)
     draws = np.random.default_rng(5)
     label = draws.integers(2, size=3300)
-    feature = Table.of(codes, v).differences(label, 64, True, draws)
+    feature = GroupedRows.of(codes, v).differences(label, 64, True, draws)
     theirs = LogisticRegression(tol=1e-10, max_iter=2000).fit(feature[:300], label[:300])
     assert 0.6 < float(ours) < 0.99
     assert float(ours) == pytest.approx(theirs.score(feature[300:], label[300:]), abs=1e-9)
@@ -113,7 +112,7 @@ def test_pairs_share_the_value_and_are_different_rows():
     v = grid(n=60)
     codes = np.column_stack([v, np.arange(60) * 1000.0])
     factor = np.repeat(np.arange(3), 50)
-    gaps = Table.of(codes, v).differences(factor, 1, True, np.random.default_rng(0))
+    gaps = GroupedRows.of(codes, v).differences(factor, 1, True, np.random.default_rng(0))
     assert (gaps[np.arange(150), factor] == 0).all()
     assert (gaps[:, 3] >= 1000).all()
 
@@ -130,7 +129,7 @@ def test_values_that_the_pairs_of_a_batch_share(simulated, protocol, values):
     per_pair = REGISTRY["z_diff"].settings(protocol).get("per_pair", True)
     ones = np.ones(1)
     source = Simulated(simulate, v.astype(float), np.arange(2), 0 * ones, ones, ones > 0)
-    source = source if simulated else Table.of(simulate(v), v)
+    source = source if simulated else GroupedRows.of(simulate(v), v)
     feature = source.differences(np.zeros(300, np.int64), 64, per_pair, np.random.default_rng(1))[:, 0]
     # The mean is half the largest difference times the share of its pairs, which is one in as many as there are values.
     largest = 2 * 100.0 ** np.ceil(np.log(feature / 2) / np.log(100))
@@ -141,7 +140,7 @@ def test_values_that_the_pairs_of_a_batch_share(simulated, protocol, values):
 def test_passes_without_replacement_use_every_row_equally():
     labels = np.zeros((5, 1), np.int64)
     codes = np.random.default_rng(0).normal(size=(5, 2))
-    twice = Table.of(codes, labels).variances(np.zeros(3, np.int64), 10, False, np.random.default_rng(0))
+    twice = GroupedRows.of(codes, labels).variances(np.zeros(3, np.int64), 10, False, np.random.default_rng(0))
     np.testing.assert_allclose(twice, np.tile(np.vstack([codes, codes]).var(axis=0, ddof=1), (3, 1)))
 
 
@@ -259,11 +258,11 @@ def test_a_value_of_one_row_only_is_no_group_of_blocks(rest):
     blocks = [np.zeros((1, 3, 2)), np.zeros((1, 1, 2))]
     values = [np.arange(3.0), np.array([7.0])]
     factors = np.array([[0.0, 5.0], [0.0, 6.0], [1.0, 5.0]])
-    table = Table.of_blocks(blocks, values, np.zeros((3, 2)), factors, rest=rest)
+    table = GroupedRows.of_blocks(blocks, values, np.zeros((3, 2)), factors, rest=rest)
     assert (table.size > 1).all()
     assert table.usable.tolist() == [True, False]
     assert len(table.order) == table.size.sum()
-    lonely = Table.of_blocks(blocks[1:], values[1:], np.zeros((3, 2)), factors[:, 1:], rest=rest)
+    lonely = GroupedRows.of_blocks(blocks[1:], values[1:], np.zeros((3, 2)), factors[:, 1:], rest=rest)
     assert not lonely.usable.any()
 
 

@@ -9,8 +9,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import karenina
-from karenina.metrics._sap import sap
-from karenina.numerics.one_variable import linear_svm, tree_levels
+from karenina.metrics._sap import linear_svm, sap, tree_levels
 
 
 def some(seed=0, n=600, classes=4):

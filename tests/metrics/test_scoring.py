@@ -20,8 +20,8 @@ from karenina import _plugins
 from karenina.evaluation.scoring import evaluate
 from karenina.metrics import METRICS, Metric, Result, dci, scoring
 from karenina.metrics._inputs import as_matrix, drawn
-from karenina.metrics.plots import plot_scores
 from karenina.metrics.registry import score_name
+from karenina.metrics.scoring import plot_scores
 from karenina.numerics import logistic
 
 TREES = {"dci_forest", "dci_boosted"}

@@ -5,7 +5,7 @@ import pytest
 
 from karenina.evaluation.data import blocks_for
 from karenina.metrics import z_diff, z_max_variance, z_min_variance
-from karenina.metrics._sampling import Table
+from karenina.metrics.interventions import GroupedRows
 from karenina.numerics.blocks import Blocks
 from karenina.tasks import fairness
 
@@ -42,7 +42,7 @@ def test_groups_hold_what_an_intervention_holds(rest):
     base, _ = blocks(6)
     rows = Blocks.of(base, VALUES, lambda wanted: wanted.astype(float))  # codes are the factors themselves
     others = np.random.default_rng(1).integers(SIZES, size=(50, 3)).astype(float)
-    table = Table.of_blocks([rows.along(j) for j in range(3)], rows.values, others, others, rest=rest)
+    table = GroupedRows.of_blocks([rows.along(j) for j in range(3)], rows.values, others, others, rest=rest)
     assert table.count.tolist() == ([6] * 3 if rest else list(SIZES))
     for j in range(3):
         for g in range(table.first[j], table.first[j] + table.count[j]):

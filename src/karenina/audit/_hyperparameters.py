@@ -1,4 +1,4 @@
-"""How many numbers a metric is given, and how much they matter: a column of Table 2 of Carbonneau et al. (2022)."""
+"""The numbers that a metric is given, and how much they matter: a column of Table 2 of Carbonneau et al. (2022)."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from karenina.audit.experiments import EXPERIMENTS
-from karenina.audit.groups import MetricGroup, apply, metric_groups
+from karenina.audit.running import MetricGroup, apply, metric_groups
 from karenina.metrics._dci import MODELS
 from karenina.metrics.registry import METRICS
 
@@ -20,15 +20,16 @@ FACTORS = 3
 
 
 def numbers_of(metric: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers that a metric computes with, by name: those of its signature, of its settings under a protocol, and
-    of the model or the binning that it is given ("model.folds"). 0 is no number: half and twice of it are 0.
+    """Return the numbers that a metric computes with, by name: those of its signature, of its settings under a
+    protocol, and of the model or the binning that it is given ("model.folds"). 0 is no number: half and twice of it are
+    0.
 
     >>> numbers_of("mig", {})
     {'binning.bins': 20, 'binning.factor_bins': 10, 'binning.neighbours': 3}
     """
-    given = _defaults(metric) | dict(settings)
+    all_settings = _defaults(metric) | dict(settings)
     found: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in all_settings.items():
         value = MODELS.get(value, value) if name == "model" and isinstance(value, str) else value
         if is_dataclass(value) and not isinstance(value, type):
             found |= {f"{name}.{f.name}": getattr(value, f.name) for f in fields(value)}
@@ -50,7 +51,7 @@ def _times(value: Any, factor: float) -> Any:
 
 
 def _with(metric: str, settings: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """The settings with one number changed; a ValueError where the model does not take it."""
+    """Return the settings with one number changed; a ValueError where the model does not take it."""
     outer, _, inner = name.partition(".")
     if inner:
         whole = {**_defaults(metric), **settings}[outer]
@@ -70,7 +71,7 @@ def hyperparameters(
     trees: bool = False,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """How much each score moves when each of its numbers is halved and doubled, on slightly noisy codes.
+    """Measure how much each score moves when each of its numbers is halved and doubled, on slightly noisy codes.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def hyperparameters(
 
 
 def summary(table: pd.DataFrame, least: float = 0.0005) -> Iterator[tuple[tuple[str, str, str], int, float, str]]:
-    """For each score: how many numbers move it by `least` or more, how far at most, and which does.
+    """Yield for each score how many numbers move it by `least` or more, how far at most, and which does.
 
     >>> [(key, count, most) for key, count, most, name in summary(hyperparameters(["irs"], rows=500)) if count > 9]
     []

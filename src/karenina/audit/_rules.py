@@ -17,8 +17,9 @@ _NEGLIGIBLE = 0.05
 
 @dataclass(frozen=True)
 class Cell:
-    """One answer. tick: None if the rule decides nothing. numbers: empty if the rule does not apply or the experiment
-    was not run, NaN where a score could not be had."""
+    """The answer of a rule. tick: None if the rule decides nothing. numbers: empty if the rule does not apply or the
+    experiment was not run, NaN where a score could not be had.
+    """
 
     tick: bool | None
     numbers: Numbers
@@ -27,7 +28,7 @@ class Cell:
         return self._text(" / ", lambda number: f"{number:.2f}")
 
     def short(self) -> str:
-        """As text, for narrow columns: ✗ .83/0."""
+        """Return the answer as text for narrow columns: ✗ .83/0."""
         return self._text("/", lambda number: f"{number:.2f}".removesuffix(".00").replace("0.", ".", number < 1))
 
     def _text(self, between: str, write: Callable[[float], str]) -> str:
@@ -55,7 +56,7 @@ class Rule:
 
 
 def _at_most(limit: float) -> Callable[..., bool | None]:
-    """Each number, up or down."""
+    """Return a test that each number is at most `limit`, up or down."""
     return lambda prop, *numbers: None if any(map(math.isnan, numbers)) else max(map(abs, numbers)) <= limit
 
 
@@ -64,7 +65,7 @@ def _means(audit: Audit, key: ScoreKey, experiment: str) -> Mapping[float | str,
 
 
 def _perfect(audit: Audit, key: ScoreKey) -> float | None:
-    """The score of perfect codes, from any experiment that has them; None if none has."""
+    """Return the score of perfect codes, from any experiment that has them; None if none has."""
     for name in audit.about["experiments"]:
         neutral = EXPERIMENTS[name].neutral
         if neutral is not None:
@@ -73,8 +74,9 @@ def _perfect(audit: Audit, key: ScoreKey) -> float | None:
 
 
 def _share(audit: Audit, key: ScoreKey, first: float, *changes: float) -> Numbers:
-    """Changes as shares of the score of perfect codes (of `first`, if that was not measured); nothing where that score
-    is next to nothing."""
+    """Return changes as shares of the score of perfect codes (of `first`, if that was not measured); nothing where that
+    score is next to nothing.
+    """
     perfect = _perfect(audit, key)
     perfect = first if perfect is None else perfect
     return () if perfect < _NEGLIGIBLE else tuple(change / perfect for change in changes)
@@ -116,7 +118,9 @@ def _noise(audit: Audit, key: ScoreKey) -> Numbers:
 
 
 def _largest_change(*experiments: str) -> Callable[[Audit, ScoreKey], Numbers]:
-    """In each experiment, up or down, from its neutral value, or from its first."""
+    """Return what measures the largest change in each experiment, up or down, from its neutral value, or from its
+    first.
+    """
 
     def measure(audit: Audit, key: ScoreKey) -> Numbers:
         return tuple(number for experiment in experiments for number in change(audit, key, experiment))
@@ -133,7 +137,7 @@ def _largest_change(*experiments: str) -> Callable[[Audit, ScoreKey], Numbers]:
 
 
 def _categories(audit: Audit, key: ScoreKey) -> Numbers:
-    """The largest fall below the score of perfect codes."""
+    """Return the largest fall below the score of perfect codes."""
     means, perfect = _means(audit, key, "categories"), _perfect(audit, key)
     if not means or perfect is None:
         return ()
@@ -150,12 +154,15 @@ def _sampling_error(audit: Audit, key: ScoreKey) -> Numbers:
 
 
 def _data_efficient(prop: str, error: float, unknown: float = 0.0) -> bool | None:
-    """No score at all from a hundredth of the rows, where there is one from all, is a failure, too."""
+    """Return whether the error is small. No score at all from a hundredth of the rows, where there is one from all, is
+    a failure, too.
+    """
     return None if math.isnan(unknown) else error <= 0.05
 
 
 def sampling_errors(audit: Audit, key: ScoreKey) -> "pd.Series[float]":
-    """For each share of the rows the mean over seeds of |score - score of all rows|, as Figure 9 of Carbonneau et al.
+    """Return for each share of the rows the mean over seeds of |score - score of all rows|, as Figure 9 of Carbonneau
+    et al.
 
     Shares that the run has not come to are left out.
     """
@@ -287,17 +294,21 @@ RULES = (
 
 
 def characteristics(audit: Audit) -> dict[ScoreKey, dict[str, Cell]]:
-    """Table 2 of Carbonneau et al. (2022), computed: for each score of the audit an answer to each rule, by title."""
+    """Return Table 2 of Carbonneau et al. (2022), computed: for each score of the audit an answer to each rule, by
+    title.
+    """
     return {key: {rule.title: rule.cell(audit, key) for rule in RULES} for key in audit.keys}
 
 
 def rules() -> dict[str, str]:
-    """Each column of `characteristics` with the rule that decides its ticks."""
+    """Return each column of `characteristics` with the rule that decides its ticks."""
     return {rule.title: rule.text for rule in RULES}
 
 
 def table_1(audit: Audit) -> pd.DataFrame:
-    """Table 1 of Carbonneau et al. (2022): mean scores of codes that are modular but not compact, a line per score."""
+    """Return Table 1 of Carbonneau et al. (2022): mean scores of codes that are modular but not compact, a line per
+    score.
+    """
     cases = EXPERIMENTS["redundancy"].values
     lines = {key: audit.curve(*key, "redundancy")["mean"].reindex(cases).to_numpy() for key in audit.keys}
     index = pd.MultiIndex.from_tuples(lines, names=["protocol", "metric", "property"])

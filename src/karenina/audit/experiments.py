@@ -55,7 +55,7 @@ class Experiment:
     nested: bool = False
 
     def make(self, value: float | str, rows: int = 20_000, seed: int = 0) -> Pair:
-        """Codes (n, d) and factors (n, k) at this value of the parameter. n is `rows`, but for "samples"."""
+        """Return codes (n, d) and factors (n, k) at this value of the parameter. n is `rows`, but for "samples"."""
         if value not in self.values:
             raise ValueError(f"{self.name} has no {self.parameter} {value!r}; it has {self.values}")
         rng = np.random.default_rng(seed)
@@ -64,26 +64,27 @@ class Experiment:
 
 
 def _noise(v: Floats, alpha: float | str, rng: np.random.Generator) -> Pair:
-    """Equation 9."""
+    """Mix codes with noise, equation 9."""
     alpha = float(alpha)
     return (1 - alpha) * v + alpha * rng.random(v.shape), v
 
 
 def _noise_truth(alpha: float | str) -> Truth:
-    """Noise takes explicitness alone, until there is nothing left to be modular."""
+    """Return the right scores: noise takes explicitness alone, until there is nothing left to be modular."""
     if alpha == 0:
         return dict(_PERFECT)
     return dict.fromkeys(_PERFECT, 0.0) if alpha == 1 else {"modularity": 1.0, "compactness": 1.0}
 
 
 def _mixing(v: Floats, alpha: float | str, rng: np.random.Generator) -> Pair:
-    """v R with 1 - alpha on the diagonal of R and alpha right of it, round the corner."""
+    """Return v R with 1 - alpha on the diagonal of R and alpha right of it, the last row's in the first column."""
     alpha = float(alpha)
     return (1 - alpha) * v + alpha * np.roll(v, 1, axis=1), v
 
 
 def _mixing_truth(alpha: float | str) -> Truth:
-    """Each code serves two factors, each factor has two codes: 1 - entropy of the weights, as DCI counts it.
+    """Return the right scores. Each code serves two factors, each factor has two codes: 1 - entropy of the weights, as
+    DCI counts it.
 
     The codes tell everything until alpha is 0.5: then R is singular (its rows with signs in turn add up to 0), which
     the authors overlook.
@@ -100,7 +101,7 @@ _CODES_OF_A_FACTOR: dict[float | str, int] = {"cos, sin": 2, "twice": 2, "four t
 
 
 def _redundancy(v: Floats, case: float | str, rng: np.random.Generator) -> Pair:
-    """Angles of which each has several codes: modular, not compact. Eight codes in all."""
+    """Return angles of which each has several codes, eight codes in all: modular, not compact."""
     copies = _CODES_OF_A_FACTOR[case]
     angles = 2 * np.pi * v[:, : FACTORS // copies]
     if case == "cos, sin":
@@ -114,7 +115,7 @@ def _redundancy_truth(case: float | str) -> Truth:
 
 
 def _tangent(v: Floats, alpha: float | str, rng: np.random.Generator) -> Pair:
-    """Equation 10."""
+    """Bend codes by a tangent, equation 10."""
     steepness = 1000 ** (float(alpha) - 0.25)
     omega = 2 * np.arctan(steepness / 2)
     return np.tan(omega * (v - 0.5)) / steepness + 0.5, v
@@ -125,7 +126,7 @@ def _measured(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
 
 
 def _samples(v: Floats, share: float | str, rng: np.random.Generator) -> Pair:
-    """v R, three quarters of R zero: the first rows of a large sample.
+    """Return the first rows of a large sample v R, where three quarters of R are zero.
 
     R is drawn again while a factor is in no code or a code has no factor, of which the authors say nothing.
     """
@@ -137,7 +138,7 @@ def _samples(v: Floats, share: float | str, rng: np.random.Generator) -> Pair:
 
 
 def _scale(v: Floats, scale: float | str, rng: np.random.Generator) -> Pair:
-    """Good codes and, every second one, 40 % noise; multiplied, or the noisy ones alone multiplied by 100."""
+    """Return good codes and, every second one, 40 % noise; multiplied, or the noisy ones alone multiplied by 100."""
     codes = v.copy()
     codes[:, 1::2] = 0.6 * codes[:, 1::2] + 0.4 * rng.random(codes[:, 1::2].shape)
     if scale == "noisy x 100":
@@ -147,7 +148,7 @@ def _scale(v: Floats, scale: float | str, rng: np.random.Generator) -> Pair:
 
 
 def _outlier(v: Floats, distance: float | str, rng: np.random.Generator, count: int = FACTORS) -> Pair:
-    """One entry of each code, or of so many, moved to this many times the range of the code.
+    """Move one entry of each code, or of so many, to this many times the range of the code.
 
     One code alone is what a rule that compares the ranges of codes stumbles over.
     """
@@ -158,7 +159,7 @@ def _outlier(v: Floats, distance: float | str, rng: np.random.Generator, count: 
 
 
 def _noise_codes(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
-    """Factors are categorical, codes equal to them; as many codes of noise, of this many values, 0: none."""
+    """Return categorical factors, codes equal to them, and as many codes of noise, of this many values; none for 0."""
     values = np.floor(10 * v)
     if not count:
         return values, values
@@ -166,20 +167,21 @@ def _noise_codes(v: Floats, count: float | str, rng: np.random.Generator) -> Pai
 
 
 def _dead(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
-    """More codes, which hardly move: what the mean codes of latents that a VAE has switched off look like."""
+    """Add codes that hardly move: what the mean codes of latents that a VAE has switched off look like."""
     return np.hstack([v, 1e-3 * rng.normal(size=(len(v), int(count)))]), v
 
 
 def _dead_mixed(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
-    """The same beside codes of which each holds all factors alike: DCI divides entropies by log d, so that what is
-    shared by eight of many codes looks concentrated."""
+    """Add codes that hardly move to codes of which each holds all factors alike: DCI divides entropies by log d, so
+    that what is shared by eight of many codes looks concentrated.
+    """
     from scipy.linalg import hadamard
 
     return _dead(v @ hadamard(FACTORS) / FACTORS, count, rng)[0], v
 
 
 def _rotated(v: Floats, degrees: float | str, rng: np.random.Generator) -> Pair:
-    """Codes turned in pairs: nothing is lost, but no code stands for a factor any more."""
+    """Turn codes in pairs: nothing is lost, but no code stands for a factor any more."""
     angle = np.radians(float(degrees))
     even, odd = v[:, 0::2] - 0.5, v[:, 1::2] - 0.5
     codes = np.empty_like(v)
@@ -189,14 +191,14 @@ def _rotated(v: Floats, degrees: float | str, rng: np.random.Generator) -> Pair:
 
 
 def _categories(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
-    """Factors are categorical; each code has a level for each value, in random order."""
+    """Return categorical factors, and codes that have a level for each value, in random order."""
     values = np.floor(int(count) * v)
     levels = np.stack([rng.permutation(int(count)) for _ in range(FACTORS)], axis=1)
     return levels[values.astype(int), np.arange(FACTORS)] / int(count), values
 
 
 def _correlated(v: Floats, rho: float | str, rng: np.random.Generator) -> Pair:
-    """Factors in pairs with this correlation (of a Gaussian copula); codes equal to the factors."""
+    """Return factors in pairs with this correlation (of a Gaussian copula), and codes equal to the factors."""
     from scipy.special import ndtr, ndtri
 
     rho = float(rho)

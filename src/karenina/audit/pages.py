@@ -53,7 +53,7 @@ def write(audit: Audit, folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathLike[str]) -> bool:
-    """Curves of these experiments under this protocol: a line of panels for each, a column for each property.
+    """Draw curves of these experiments under this protocol: a line of panels for each, a column for each property.
 
     Means over seeds, with the standard deviation; the right answer, where there is one, in grey. For "samples" the
     error against the whole sample, as in Figure 9 of Carbonneau et al. (2022). False when there is nothing to draw.
@@ -87,7 +87,7 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
             handles, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.32), frameon=False, ncols=1
         )
     what = f"{audit.seeds_text}, {audit.about['rows']:,} rows"
-    known = set(columns) & set(PROPERTIES)  # of a function whose property is not said, no right answer is known
+    known = set(columns) & set(PROPERTIES)  # where a function does not say its property, no right answer is known
     grey = ["Grey: the right answer (when codes mix, DCI's formula)."] if known else []
     between = " " if len(columns) > 1 else "\n"
     figure.suptitle(between.join([f"Protocol: {protocol} ({what}).", *grey]), fontsize=10)
@@ -130,7 +130,7 @@ def _panel(
 
 
 def markdown(audit: Audit, pictures: Sequence[str] = ()) -> str:
-    """Table 1, the characteristics with their rules, what could not be measured, and the pictures."""
+    """Return Table 1, the characteristics with their rules, what could not be measured, and the pictures."""
     about = audit.about
     parts = [
         "# Audit",
@@ -150,19 +150,19 @@ def markdown(audit: Audit, pictures: Sequence[str] = ()) -> str:
 
 
 def rules_text() -> str:
-    """The rule of each column of the characteristics, and the legend."""
+    """Return the rule of each column of the characteristics, and the legend."""
     text = "\n".join(f"- **{title}**: {rule}" for title, rule in rules().items())
     return f"{text}\n\n✓ the rule holds, ✗ it does not, – it does not apply or was not run, ? a score could not be had."
 
 
 def table_1_text(audit: Audit) -> pd.DataFrame:
-    """`table_1` with its index as columns, scores under their names and numbers to two decimals."""
+    """Return `table_1` with its index as columns, scores under their names and numbers to two decimals."""
     text = table_1(audit).map(lambda value: "?" if np.isnan(value) else f"{value:.2f}").reset_index()
     return text.assign(metric=[score_name(*pair) for pair in zip(text.metric, text.property)])
 
 
 def characteristics_text(audit: Audit, *, short: bool = False) -> pd.DataFrame:
-    """`characteristics` as text: protocol, metric, property, and a column per rule."""
+    """Return `characteristics` as text: protocol, metric, property, and a column per rule."""
     return pd.DataFrame(
         {
             "protocol": key.protocol,
@@ -175,6 +175,7 @@ def characteristics_text(audit: Audit, *, short: bool = False) -> pd.DataFrame:
 
 
 def markdown_table(frame: pd.DataFrame) -> str:
+    """Return the frame as a table in Markdown."""
     lines = [list(map(str, frame.columns)), ["---"] * len(frame.columns)]
     lines += [[str(value).replace("|", "\\|").replace("\n", " ") for value in line] for line in frame.to_numpy()]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,21 +1,27 @@
-"""Run the experiments: every group of metrics at every value and seed, in parallel; a stopped run resumes."""
+"""Run the experiments: what an audit measures, at every value and seed, in parallel; a stopped run resumes."""
 
+import hashlib
+import inspect
 import json
 import math
 import os
 import pickle
+import re
 import signal
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from multiprocessing import get_context
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from karenina._files import open_regular
@@ -23,16 +29,196 @@ from karenina._plugins import named
 from karenina._version import __version__
 from karenina._words import hint
 from karenina.audit.experiments import EXPERIMENTS, LARGE
-from karenina.audit.groups import MINE, MetricGroup, Score, apply, fingerprint, metric_groups, uses_bins
+from karenina.metrics._inputs import check
+from karenina.metrics.information import Binning
+from karenina.metrics.registry import METRICS, PROTOCOLS
+from karenina.metrics.scoring import ALL, Asked, measure
 from karenina.numerics.checks import positive_integer
 
 # Raised when old files of scores no longer fit the experiments.
 FORMAT = 1
 PERFECT = "perfect"
+# Our defaults, the same with bins of equal population instead of equal width, and the published protocols.
+AUDITED_PROTOCOLS = ("ours", "quantile", *PROTOCOLS)
+# In place of a protocol, for the user's own functions.
+MINE = "mine"
+# The property of a function that does not say what it measures.
+UNKNOWN_PROPERTY = "own"
+TREES = ("dci_forest", "dci_boosted")
+# Values of a factor under "locatello", a protocol for categorical factors.
+LEVELS = 10
+# The user's own functions draw from other seeds than the data: their noise must not be the answer.
+_OTHER_SEEDS = 1_000_000
+
+
+@dataclass(frozen=True)
+class MetricGroup:
+    """Metrics that are measured together: `metrics` maps names to settings, or to the user's own functions."""
+
+    protocol: str
+    trees: bool
+    metrics: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number of one metric: NaN and a note that says why when there is none."""
+
+    protocol: str
+    metric: str
+    property: str
+    value: float
+    note: str
+
+
+def audited(*, by_default: bool = False) -> list[str]:
+    """Return the metrics that an audit can take: all that look at factors; or those that it takes if none is named."""
+    able = [name for name, metric in METRICS.items() if not metric.codes_only]
+    return [name for name in able if not METRICS[name].on_request] if by_default else able
+
+
+def metric_groups(
+    metrics: Iterable[str] | None, protocols: Iterable[str], mine: Mapping[str, Callable[..., Any]], trees: bool
+) -> list[MetricGroup]:
+    """Return the metrics to measure together. Those with trees stand apart: they are slow, and see fewer rows."""
+    wanted = [metrics] if isinstance(metrics, str) else metrics
+    asked = None if wanted is None else list(dict.fromkeys(known for name in wanted for known in _known(name)))
+    groups = []
+    protocols = list(dict.fromkeys([protocols] if isinstance(protocols, str) else protocols))
+    for protocol in protocols:
+        if protocol not in AUDITED_PROTOCOLS:
+            raise ValueError(f"no protocol {protocol!r}; {hint(protocol, AUDITED_PROTOCOLS)}")
+        chosen = {name: settings(name, protocol) for name in (audited(by_default=True) if asked is None else asked)}
+        known = {name: values for name, values in chosen.items() if values is not None}
+        quick = {name: values for name, values in known.items() if name not in TREES}
+        slow = {name: values for name, values in known.items() if name in TREES and (trees or asked is not None)}
+        groups += [MetricGroup(protocol, False, quick)] if quick else []
+        groups += [MetricGroup(protocol, True, slow)] if slow else []
+    if mine:
+        groups.append(MetricGroup(MINE, False, dict(mine)))
+    if not groups:
+        raise ValueError(f"nothing to audit: {', '.join(asked or [])} under {', '.join(protocols)}")
+    return groups
+
+
+def _known(name: str) -> list[str]:
+    """Return the metric of this name; "dci" stands for all that begin with dci_, "all" for all."""
+    found = [name] if name in METRICS else [known for known in METRICS if known.startswith(f"{name}_")]
+    if name == ALL:
+        return audited()
+    if not found:
+        raise ValueError(f"no metric {name!r}; {hint(name, audited())}")
+    if METRICS[found[0]].codes_only:
+        raise ValueError(f"{name} does not look at factors, which is what the experiments are about")
+    return found
+
+
+def settings(name: str, protocol: str) -> dict[str, Any] | None:
+    """Return the settings of a metric under this protocol; None where the protocol does not have the metric."""
+    metric = METRICS[name]
+    if protocol == "quantile":
+        binning = {"binning": Binning(kind="quantile")}
+        return {**(metric.ours or {}), **binning} if metric.family == "information" else None
+    values = metric.settings(None if protocol == "ours" else protocol)
+    return None if values is None else dict(values)
+
+
+def uses_bins(name: str, protocol: str, mine: Mapping[str, Callable[..., Any]]) -> bool | None:
+    """Return whether the metric cuts values into bins, by its parameters.
+
+    The user's own function may say so itself, with an attribute `bins`; without that or a parameter that is called
+    bins, None.
+    """
+    if protocol != MINE:
+        return METRICS[name].family == "information" or "factor_bins" in METRICS[name].parameters
+    if any(re.search(r"(^|_)(n?bins?|binning)(_|$)", parameter) for parameter in _parameters(mine[name])):
+        return True
+    declared = getattr(mine[name], "bins", None)
+    return None if declared is None else bool(declared)
+
+
+def fingerprint(function: Callable[..., Any]) -> str:
+    """Return a hash that changes with the source of the function's module, so that old scores are not taken for its
+    own.
+    """
+    try:
+        source = inspect.getsource(inspect.getmodule(function) or function)
+    except (OSError, TypeError):  # its source is not in a file, or it is compiled
+        code = getattr(function, "__code__", None)
+        source = repr((code.co_code, code.co_consts) if code else type(function))
+    where = (getattr(function, "__module__", ""), getattr(function, "__qualname__", ""))
+    digest = hashlib.sha256(repr((*where, getattr(function, "property", ""), source)).encode())
+    return digest.hexdigest()[:16]
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # a compiled function may not say
+        return ()
+
+
+def apply(group: MetricGroup, codes: NDArray[Any], factors: NDArray[Any], categorical: bool, seed: int) -> list[Score]:
+    """Return all scores of the group. Our metrics share their tables; the user's own function may do anything."""
+    if group.protocol == MINE:
+        return [
+            score
+            for name, function in group.metrics.items()
+            for score in _own(name, function, codes, factors, categorical, seed)
+        ]
+    if group.protocol == "locatello" and not categorical:
+        factors = np.floor(LEVELS * factors / (factors.max(axis=0) * (1 + 1e-12)))
+        categorical = True
+    chosen = {name: Asked(METRICS[name], settings) for name, settings in group.metrics.items()}
+    results: dict[str, Any] = dict.fromkeys(chosen)
+    notes = dict.fromkeys(group.metrics, "")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            results, _, notes = measure(chosen, check(codes, factors, not categorical), seed)
+        except ValueError as error:  # too few rows for any metric
+            notes = dict.fromkeys(group.metrics, str(error))
+    found = []
+    for name in group.metrics:
+        for attribute, measured in METRICS[name].properties.items():
+            value = math.nan if results[name] is None else float(attrgetter(attribute)(results[name]))
+            found.append(Score(group.protocol, name, measured, value, notes[name]))
+    return found
+
+
+def _own(
+    name: str, function: Callable[..., Any], codes: NDArray[Any], factors: NDArray[Any], categorical: bool, seed: int
+) -> list[Score]:
+    """Measure the user's own function. One that raises, or returns what is not a number, is reported; it gets copies,
+    and may spoil them.
+    """
+    offered = {"seed": seed + _OTHER_SEEDS, "continuous": not categorical}
+    taken = {key: value for key, value in offered.items() if key in _parameters(function)}
+    measured = str(getattr(function, "property", UNKNOWN_PROPERTY))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = function(codes.copy(), factors.copy(), **taken)
+            parts = result if isinstance(result, Mapping) else {measured: getattr(result, "value", result)}
+            numbers = {str(part): _number(value) for part, value in parts.items()}
+    except (Exception, SystemExit) as error:
+        numbers = {measured: (math.nan, f"raised {type(error).__name__}: {error}")}
+    numbers = numbers or {measured: (math.nan, "returned {}")}
+    return [Score(MINE, name, part, *number) for part, number in numbers.items()]
+
+
+def _number(value: Any) -> tuple[float, str]:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan, f"returned {type(value).__name__}, not a number"
+    return (number, "") if math.isfinite(number) else (math.nan, f"returned {number}")
 
 
 class ScoreKey(NamedTuple):
-    """Which score: `protocol` ("mine" for a function of the user's), `metric`, and the `property` that it measures."""
+    """The name of a score: `protocol` ("mine" for a function of the user's), `metric`, and the `property` that it
+    measures.
+    """
 
     protocol: str
     metric: str
@@ -54,7 +240,7 @@ class Audit:
     about: Mapping[str, Any]
 
     def curve(self, protocol: str, metric: str, prop: str, experiment: str) -> pd.DataFrame:
-        """Mean and standard deviation over seeds at each value of the experiment, NaN where a seed has no score.
+        """Return mean and standard deviation over seeds at each value of the experiment, NaN where a seed has no score.
 
         Empty if the experiment is no part of the audit.
         """
@@ -76,12 +262,12 @@ class Audit:
 
     @property
     def seeds(self) -> dict[str, int]:
-        """How often each "protocol/metric" was measured; audits that joined may have had other seeds."""
+        """Return how often each "protocol/metric" was measured; audits that joined may have had other seeds."""
         return dict.fromkeys(self.about["bins"], self.about["seeds"]) | self.about.get("seeds_of", {})
 
     @property
     def seeds_text(self) -> str:
-        """ "10 seeds (3 for ours/dci_forest)"."""
+        """Return the number of seeds as text: "10 seeds (3 for ours/dci_forest)"."""
         other: dict[int, list[str]] = {}
         for name, seeds in self.seeds.items():
             other.setdefault(seeds, []).append(name)
@@ -91,19 +277,21 @@ class Audit:
 
     @property
     def keys(self) -> list[ScoreKey]:
-        """All scores that were measured, in order; one for a function that never gave a number."""
+        """Return all scores that were measured, in order; one for a function that never gave a number."""
         names = dict.fromkeys(zip(self.frame.protocol, self.frame.metric, self.frame.property))
         return [ScoreKey(*name) for name in names]
 
     def failures(self) -> pd.DataFrame:
-        """Scores that could not be had, with the reason and how often: protocol, metric, experiment, note, times."""
+        """Return scores that could not be had, with the reason and how often: protocol, metric, experiment, note,
+        times.
+        """
         bad = self.frame[self.frame.score.isna()]
         keys = ["protocol", "metric", "experiment", "value", "note"]
         return bad.groupby(keys, sort=False).size().rename("times").reset_index()
 
 
 @dataclass(frozen=True)
-class Job:
+class Measurement:
     """One representation, measured by one group of metrics.
 
     `experiment` is PERFECT for the representation that several share. Of the sample that the experiment makes for so
@@ -165,8 +353,8 @@ def run(
     for name in names:
         if name not in EXPERIMENTS:
             raise ValueError(f"no experiment {name!r}; {hint(name, EXPERIMENTS)}")
-    own = {str(name): named(f) if isinstance(f, str) else f for name, f in (mine or {}).items()}
-    groups = metric_groups(metrics, protocols, own, trees)
+    functions = {str(name): named(f) if isinstance(f, str) else f for name, f in (mine or {}).items()}
+    groups = metric_groups(metrics, protocols, functions, trees)
     jobs = _jobs(groups, names, seeds, rows, tree_rows)
     about = {
         "format": FORMAT,
@@ -175,7 +363,7 @@ def run(
         "tree_rows": tree_rows,
         "seeds": seeds,
         "experiments": names,
-        "bins": {f"{g.protocol}/{m}": uses_bins(m, g.protocol, own) for g in groups for m in g.metrics},
+        "bins": {f"{g.protocol}/{m}": uses_bins(m, g.protocol, functions) for g in groups for m in g.metrics},
         "metrics": [
             fingerprint(what) if g.protocol == MINE else repr(what) for g in groups for what in g.metrics.values()
         ],
@@ -200,15 +388,15 @@ def run(
     return _collect(jobs, done, names, about)
 
 
-def read(path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Audit:
-    """An audit that `run` left in a directory, also an unfinished one.
+def read(path: str | os.PathLike[str], *other_paths: str | os.PathLike[str]) -> Audit:
+    """Read an audit that `run` left in a directory, also an unfinished one.
 
-    With `more`, those of other metrics or experiments join it, which must have the same rows: metrics that came later,
-    or that take long and are measured with fewer seeds, have a folder of their own. What two folders both have is taken
-    from the first.
+    The audits in `other_paths` join it, which are of other metrics or experiments and must have the same rows: metrics
+    that came later, or that take long and are measured with fewer seeds, have a folder of their own. What two folders
+    both have is taken from the first.
     """
-    first, *others = (_read(one) for one in (path, *more))
-    for where, other in zip(more, others):
+    first, *others = (_read(one) for one in (path, *other_paths))
+    for where, other in zip(other_paths, others):
         different = [key for key in ("rows", "tree_rows") if other.about[key] != first.about[key]]
         again = set(first.about["bins"]) & set(other.about["bins"])
         if any(first.seeds[name] != other.seeds[name] for name in again):
@@ -230,7 +418,7 @@ def _read(path: str | os.PathLike[str]) -> Audit:
     unknown = sorted({name for _, name, *_ in keys if name != PERFECT} - set(EXPERIMENTS))
     if unknown:
         raise ValueError(f"{path} has experiments that this version of karenina does not: {', '.join(unknown)}")
-    jobs = [Job(group, name, value, seed, 0, 0) for group, name, value, seed in keys]
+    jobs = [Measurement(group, name, value, seed, 0, 0) for group, name, value, seed in keys]
     return _collect(jobs, done, about["experiments"], about)
 
 
@@ -253,39 +441,41 @@ def _joined(first: Audit, second: Audit) -> Audit:
     return Audit(frame.iloc[np.argsort(places, kind="stable")].reset_index(drop=True), about)
 
 
-def _jobs(groups: list[MetricGroup], names: list[str], seeds: int, rows: int, tree_rows: int) -> list[Job]:
-    """Quick jobs first, then the large ones of the rest, so that no process ends up alone with them.
+def _jobs(groups: list[MetricGroup], names: list[str], seeds: int, rows: int, tree_rows: int) -> list[Measurement]:
+    """Return the jobs, quick ones first, then the large ones of the rest, so that no process ends up alone with them.
 
     Trees see fewer rows, and a fifth of the large samples of "samples".
     """
-    jobs: dict[str, Job] = {}
+    jobs: dict[str, Measurement] = {}
     for index, group in enumerate(groups):
         for name in names:
             experiment = EXPERIMENTS[name]
-            many = min(rows, tree_rows) if group.trees and not experiment.nested else rows
+            sample_rows = min(rows, tree_rows) if group.trees and not experiment.nested else rows
             limit = rows if group.trees else LARGE * rows
             for value in experiment.values:
                 shared = value == experiment.neutral
                 for seed in range(seeds):
                     where = (PERFECT, 0) if shared else (name, value)
-                    job = Job(index, where[0], where[1], seed, many, limit)
+                    job = Measurement(index, where[0], where[1], seed, sample_rows, limit)
                     jobs[job.key] = job
     return sorted(jobs.values(), key=lambda job: (groups[job.group].trees, -_size(job)))
 
 
-def _size(job: Job) -> float:
+def _size(job: Measurement) -> float:
     nested = job.experiment != PERFECT and EXPERIMENTS[job.experiment].nested
     return min(job.limit, job.rows * (LARGE * float(job.value) if nested else 1))
 
 
-def work(group: MetricGroup, job: Job) -> list[Score]:
+def work(group: MetricGroup, job: Measurement) -> list[Score]:
     """Make one representation and measure it."""
     experiment = EXPERIMENTS["noise" if job.experiment == PERFECT else job.experiment]
     codes, factors = experiment.make(0.0 if job.experiment == PERFECT else job.value, job.rows, job.seed)
     return apply(group, codes[: job.limit], factors[: job.limit], experiment.categorical, job.seed)
 
 
-def _results(groups: list[MetricGroup], jobs: list[Job], workers: int) -> Iterator[tuple[Job, list[Score]]]:
+def _results(
+    groups: list[MetricGroup], jobs: list[Measurement], workers: int
+) -> Iterator[tuple[Measurement, list[Score]]]:
     if workers == 1 or len(jobs) < 2:
         for job in jobs:
             yield job, work(groups[job.group], job)
@@ -313,7 +503,7 @@ def _results(groups: list[MetricGroup], jobs: list[Job], workers: int) -> Iterat
 
 
 def _one_thread() -> None:
-    """A worker leaves Ctrl-C to the process that started it."""
+    """Leave Ctrl-C to the process that started this worker, which computes in one thread."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
 
@@ -324,7 +514,7 @@ def _write(file: TextIO, line: Mapping[str, Any]) -> None:
 
 
 def _load(file: Path) -> tuple[dict[str, Any], dict[str, list[Score]], int]:
-    """How the audit was run, the scores in the file, and how many bytes of it are complete lines."""
+    """Return how the audit was run, the scores in the file, and how many bytes of it are complete lines."""
     with open_regular(file) as lines:
         content = lines.read()
     whole = content[: content.rfind(b"\n") + 1]  # a kill may have cut the last line
@@ -349,7 +539,7 @@ def _load(file: Path) -> tuple[dict[str, Any], dict[str, list[Score]], int]:
 
 
 def _resume(file: Path, about: Mapping[str, Any]) -> dict[str, list[Score]]:
-    """The scores already there. Another audit's file is an error."""
+    """Return the scores already there, or begin the file. Another audit's file is an error."""
     there, done, whole = _load(file) if file.exists() else ({}, {}, 0)
     if not whole:
         with file.open("w") as new:
@@ -365,8 +555,10 @@ def _resume(file: Path, about: Mapping[str, Any]) -> dict[str, list[Score]]:
     return done
 
 
-def _collect(jobs: list[Job], done: Mapping[str, list[Score]], names: list[str], about: Mapping[str, Any]) -> Audit:
-    """All scores in one frame.
+def _collect(
+    jobs: list[Measurement], done: Mapping[str, list[Score]], names: list[str], about: Mapping[str, Any]
+) -> Audit:
+    """Return all scores in one frame.
 
     Those of the perfect representation belong to every experiment that begins with it, and a failure of a metric that
     elsewhere returns several numbers to each of them.

@@ -25,7 +25,7 @@ from karenina.cli._common import (
 from karenina.cli._help import completing
 
 if TYPE_CHECKING:
-    from karenina.metrics.table import Table
+    from karenina.metrics.scoring import Table
     from karenina.studies.plan import Scoring
 
 ROWS = 5000  # of a comparison of two runs
@@ -142,7 +142,7 @@ def score(
             shown = place.to_string(index=False, float_format="{:.2f}".format, formatters=formats)
             say(*shown.split("\n"))
     if plot is not None:
-        karenina.metrics.plots.plot_scores(table, plot)
+        karenina.metrics.scoring.plot_scores(table, plot)
 
 
 def _published(against: str, protocol: str | None) -> "Scoring":
@@ -190,7 +190,7 @@ def _compare(
     say(*found.to_string(index=False, float_format="{:.3f}".format).split("\n"))
     if "modularity" in set(found.metric):
         say("modularity: the interval is wider, and p larger, than it need be")
-    say(karenina.metrics.table.TRUST)
+    say(karenina.metrics.scoring.TRUST)
 
 
 def _encoded(paths: list[Path], seed: int, data: str | None, data_dir: Path | None) -> tuple[Any, Any, Any, list[bool]]:

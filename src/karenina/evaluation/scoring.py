@@ -19,7 +19,7 @@ from karenina.evaluation.measures import Measured, MeasureRow, has_gap, measure,
 from karenina.metrics import scoring
 from karenina.metrics.label_free import gaussian_total_correlation, gaussian_wasserstein_correlation, mutual_information
 from karenina.metrics.registry import METRICS
-from karenina.metrics.table import Row, Table
+from karenina.metrics.scoring import Row, Table
 from karenina.numerics.blocks import Blocks
 from karenina.numerics.checks import as_factors, as_matrix
 from karenina.numerics.resampling import LEVELS

@@ -5,8 +5,7 @@ exist `per_factor`, `per_code` and `matrix`. `karenina.score` computes them. `ME
 """
 
 from karenina._plugins import lazy_modules
-from karenina.metrics._dci import DCI, Lasso, Trees, dci, dci_from_importance
-from karenina.metrics._dci_es import DCIES, dci_es
+from karenina.metrics._dci import DCI, DCIES, Lasso, Trees, dci, dci_es, dci_from_importance
 from karenina.metrics._explicitness import explicitness
 from karenina.metrics._infomec import InfoMEC, infomec
 from karenina.metrics._inputs import Metric, Result
@@ -21,10 +20,8 @@ from karenina.metrics.label_free import (
     gaussian_wasserstein_correlation,
     mutual_information,
 )
-from karenina.metrics.plots import hinton, plot_scores
 from karenina.metrics.registry import METRICS, PROTOCOLS
-from karenina.metrics.scoring import score
-from karenina.metrics.table import Table
+from karenina.metrics.scoring import Table, hinton, plot_scores, score
 
 __all__ = [
     "DCI",

@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 
 from karenina.metrics._inputs import Continuous, Floats, Inputs, Ints, Result, Test, mean_of_known, metric, split
-from karenina.numerics.arrays import scale_of
 from karenina.numerics.checks import one_of
+from karenina.numerics.columns import scale_of
 from karenina.numerics.logistic import Design, multinomial, one_vs_rest, softmax
 
 
@@ -108,7 +108,9 @@ def _by_one_vs_rest(design: Design, y: Ints, held: Floats, balanced: bool) -> Fl
 
 
 def _areas(scores: Floats, classes: Ints, truth: Ints) -> tuple[Ints, Floats]:
-    """AUC of every class that the test rows have, from the mean rank of its rows among the rows of known classes."""
+    """Return the AUC of every class that the test rows have, from the mean rank of its rows among those of known
+    classes.
+    """
     known = np.isin(truth, classes)
     scores, truth = scores[known], truth[known]
     shared = np.isin(classes, truth)

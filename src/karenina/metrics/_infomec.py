@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, metric
-from karenina.numerics.arrays import standardised
 from karenina.numerics.checks import flags, positive_integer, ranks
+from karenina.numerics.columns import standardised
+from karenina.numerics.logistic import PaddedRows, mean_log_loss
 from karenina.numerics.neighbours import class_information
-from karenina.numerics.softmax import Rows, mean_log_loss
 
 # Codes whose range is at most this share of the largest range are left out (Hsu et al. 2023, as released).
 INACTIVE = 1 / 20
@@ -50,7 +50,7 @@ class InfoMEC:
 
     @property
     def by_property(self) -> Mapping[str, Floats | None]:
-        """Property -> its values per factor (k,)."""
+        """Map each property to its values per factor (k,)."""
         return {"compactness": self.per_factor, "explicitness": self.per_factor_informativeness}
 
     def __float__(self) -> float:
@@ -148,14 +148,16 @@ def infomec(
 
 
 def _active(inputs: Inputs, quantised: Bools) -> Bools:
-    """Codes (d,) that take part: quantised ones with two values, others whose range is not far below the largest."""
+    """Return which codes (d,) take part: quantised ones with two values, others whose range is not far below the
+    largest.
+    """
     width = inputs.codes.max(axis=0) - inputs.codes.min(axis=0)
     largest = width[~quantised].max(initial=0.0)
     return np.where(quantised, inputs.live, inputs.live & (width > INACTIVE * largest))
 
 
 def _nmi(inputs: Inputs, labels: Ints, quantised: Bools, neighbours: int, seed: int) -> Floats:
-    """Information of each factor and each code over the entropy of the factor: (k, d)."""
+    """Return the information of each factor and each code over the entropy of the factor: (k, d)."""
     n = len(labels)
     entropy = np.array([_entropy(np.bincount(column), n) for column in labels.T])
     mi = np.zeros((labels.shape[1], len(quantised)))
@@ -179,7 +181,7 @@ def _entropy(count: Ints, n: int) -> float:
 
 
 def _preference(rows: Floats) -> Floats:
-    """Of each row the largest entry over the sum, scaled so that equal entries give 0; an only entry gives 1."""
+    """Return the largest entry of each row over the sum, scaled so that equal entries give 0; an only entry gives 1."""
     total = rows.sum(axis=1)
     if rows.shape[1] == 1:
         return (total > 0).astype(np.float64)
@@ -189,7 +191,7 @@ def _preference(rows: Floats) -> Floats:
 
 
 def _explicitness(inputs: Inputs, quantised: Bools) -> Floats:
-    """Predictive information over predictive entropy of each factor: (k,)."""
+    """Return predictive information over predictive entropy of each factor: (k,)."""
     measured = inputs.codes[:, ~quantised & inputs.live]
     columns = [standardised(measured)] if measured.size else []
     for j in np.flatnonzero(quantised & inputs.live):
@@ -202,7 +204,7 @@ def _explicitness(inputs: Inputs, quantised: Bools) -> Floats:
     for j in np.flatnonzero(inputs.continuous):
         found[j] = _linear(x, inputs.factors[:, j])
     if not inputs.continuous.all():
-        rows = Rows(x)
+        rows = PaddedRows(x)
         for j in np.flatnonzero(~inputs.continuous):
             label = inputs.labels[:, j]
             classes = int(label.max()) + 1
@@ -212,7 +214,7 @@ def _explicitness(inputs: Inputs, quantised: Bools) -> Floats:
 
 
 def _linear(x: Floats, target: Floats) -> float:
-    """R2 of linear regression on the rows that were fitted."""
+    """Return R2 of linear regression on the rows that were fitted."""
     y = standardised(target[:, None])[:, 0]
     centred = x - x.mean(axis=0)
     weights = np.linalg.lstsq(centred, y, rcond=None)[0]

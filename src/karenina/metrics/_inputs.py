@@ -1,4 +1,4 @@
-"""What a metric is, takes and gives: checked inputs, which rows train and test, the result, the decorator."""
+"""What a metric is, takes and gives: checked inputs, the rows that train and test, the result, and the decorator."""
 
 import inspect
 import warnings
@@ -84,7 +84,9 @@ class Inputs:
 
     @property
     def labels(self) -> Ints:
-        """The categorical factors as labels 0..size-1, continuous ones as -1: (n, k), the caller's own copy."""
+        """Return the categorical factors as labels 0..size-1, continuous ones as -1: (n, k), a copy of the caller's
+        own.
+        """
         return self._labels.copy(order="K")
 
     @cached_property
@@ -96,7 +98,7 @@ class Inputs:
         return labels.T
 
     def binned(self, bins: int, kind: Kind = "width", *, categorical: bool = False) -> Ints:
-        """Every factor as labels 0..size-1: (n, k). Continuous ones are binned, and on request categorical ones."""
+        """Return every factor as labels 0..size-1: (n, k). Continuous ones are binned, others on request."""
         labels = self.labels
         binned = np.flatnonzero(self.continuous | categorical)
         if len(binned):
@@ -106,17 +108,19 @@ class Inputs:
         return labels
 
     def among_given(self, values: Floats) -> Floats:
-        """Values with one row per factor, (k, ...), at the positions of the factors given, (K, ...); NaN elsewhere."""
+        """Return values with one row per factor, (k, ...), at the positions of the factors given, (K, ...); NaN
+        elsewhere.
+        """
         full = np.full((len(self.declared), *values.shape[1:]), np.nan)
         full[self.kept] = values
         return full
 
     def declare(self, continuous: Continuous) -> "Inputs":
-        """The same factors, all or some declared continuous or categorical; None leaves them as they are."""
+        """Return the same factors, all or some declared continuous or categorical; None leaves them as they are."""
         return self if continuous is None else replace(self, declared=flags(continuous, self.declared, "continuous"))
 
     def of_rows(self, rows: Ints, test_rows: Ints | None = None) -> "Inputs":
-        """Some of the rows, and some of the test rows (None: none)."""
+        """Return the inputs of these rows, and of these test rows (None: without test rows)."""
         test = None if self.test is None or test_rows is None else (self.test[0][test_rows], self.test[1][test_rows])
         part = replace(self, codes=self.codes[rows], given=self.given[rows], test=test)
         if not len(part.kept):
@@ -124,6 +128,7 @@ class Inputs:
         return part
 
     def require(self, rows: int) -> None:
+        """Refuse fewer rows than these."""
         if len(self.codes) < rows:
             raise ValueError(f"codes and factors have {len(self.codes)} rows, at least {rows} are needed")
 
@@ -176,7 +181,7 @@ def _checked_test(test: Test, d: int, k: int) -> tuple[Floats, Floats] | None:
 
 
 def split(inputs: Inputs, fraction: float, rows: int | None, rng: np.random.Generator) -> tuple[Inputs, Ints, Ints]:
-    """The inputs, followed by the test rows if some were given, and which rows train and test, in random order.
+    """Return the inputs, followed by the test rows if there are some, and which rows train and test, in random order.
 
     Test rows are those given, or a random fraction of the table; fraction 0: its rows, which then train too. rows: how
     many rows of the table are used at most; None: all.
@@ -194,7 +199,7 @@ def split(inputs: Inputs, fraction: float, rows: int | None, rng: np.random.Gene
 
 
 def drawn(n: int, fraction: float, rows: int | None, rng: np.random.Generator, *, least: int) -> tuple[Ints, Ints]:
-    """Training and test rows of a table of n, `least` or more to train; fraction 0: the same rows for both."""
+    """Return training and test rows of a table of n, `least` or more to train; fraction 0: the same rows for both."""
     if not 0 <= fraction < 1:
         raise ValueError(f"test_fraction is {fraction}, expected a number from 0 to below 1")
     order = rng.permutation(n)[: None if rows is None else positive_integer(rows, "rows", 6)]
@@ -205,7 +210,7 @@ def drawn(n: int, fraction: float, rows: int | None, rng: np.random.Generator, *
 
 
 def mean_of_known(values: ArrayLike) -> float:
-    """The mean of what is not NaN; NaN if all are."""
+    """Return the mean of the values, leaving out NaN; NaN if all are NaN."""
     known = np.asarray(values, np.float64)
     known = known[~np.isnan(known)]
     return float(known.mean()) if len(known) else float("nan")
@@ -213,7 +218,7 @@ def mean_of_known(values: ArrayLike) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """`float(result)` is the headline value. Arrays that a metric does not have are None.
+    """What a metric gives. `float(result)` is the headline value. Arrays that a metric does not have are None.
 
     Attributes
     ----------
@@ -232,7 +237,7 @@ class Result:
 
     @property
     def by_property(self) -> Mapping[str, Floats | None]:
-        """The property that values per factor measure -> the values (k,); "" for that of the metric itself."""
+        """Map the property that values per factor measure to the values (k,); "" is that of the metric itself."""
         return {"": self.per_factor}
 
     def __float__(self) -> float:
@@ -265,26 +270,28 @@ class Metric:
     on_request: bool = False
 
     def settings(self, protocol: str | None) -> Settings | None:
+        """Return the settings under a protocol, None for our defaults; None where the protocol does not have the
+        metric."""
         return getattr(self, protocol or "ours")
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Attribute of the result -> the property that it measures."""
+        """Map each attribute of the result that is a score to the property that it measures."""
         return {"value": self.measures} if isinstance(self.measures, str) else self.measures
 
     @cached_property
     def parameters(self) -> frozenset[str]:
-        """The names of the settings and arguments of the function."""
+        """Return the names of the settings and arguments of the function."""
         return frozenset(inspect.signature(self.function).parameters)
 
     @property
     def codes_only(self) -> bool:
-        """Whether it needs no factors."""
+        """Return whether the metric needs no factors."""
         return self.family == "label-free"
 
     @property
     def tests(self) -> bool:
-        """Whether it fits a predictor, which can be tested on other rows."""
+        """Return whether the metric fits a predictor, which can be tested on other rows."""
         return "test" in self.parameters
 
 
@@ -298,7 +305,7 @@ class Public(Protocol[P, R_co]):
 
 
 def metric(function: Callable[Concatenate[Inputs, P], R]) -> Public[P, R]:
-    """The public form of a function of checked inputs: called with codes and factors, it checks them first.
+    """Return the public form of a function of checked inputs: called with codes and factors, it checks them first.
 
     The settings `continuous` and `test` belong to the inputs. A function names them, for its public signature, and
     finds them applied to its inputs.

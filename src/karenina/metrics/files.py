@@ -39,7 +39,7 @@ class _Part(NamedTuple):
     rows: "pd.Series | None" = None
 
     def holes(self, what: str) -> dict[str, NDArray[np.bool_]]:
-        """Which rows lack a value, for each column that lacks one; the column in words."""
+        """Return which rows lack a value, for each column that lacks one; the column in words."""
         if hasattr(self.values, "columns"):
             found = {repr(name): self.values[name].isna().to_numpy() for name in self.values.columns}
         elif self.values.dtype.kind == "f" and self.values.ndim in (1, 2):
@@ -50,7 +50,7 @@ class _Part(NamedTuple):
         return {name: column for name, column in found.items() if column.any()}
 
     def keep(self, rows: NDArray[Any]) -> "_Part":
-        """The part with these rows alone, in this order."""
+        """Return the part with these rows alone, in this order."""
         if hasattr(self.values, "columns"):
             return self._replace(values=self.values.iloc[rows].reset_index(drop=True))
         return self._replace(values=self.values[rows])
@@ -95,9 +95,9 @@ def read_codes(
         first = _whole(files[0], "codes", wanted["codes"])
         second = _whole(files[1], "factors", wanted["factors"], first.rows)
     else:
-        given = " ".join(path.name for path in files)
+        asked = " ".join(path.name for path in files)
         raise ValueError(
-            f"cannot read {given}: expected one .npz, .csv or .parquet, or two .npy, .csv or .parquet (codes, then "
+            f"cannot read {asked}: expected one .npz, .csv or .parquet, or two .npy, .csv or .parquet (codes, then "
             "factors)"
         )
     first, second = _complete(first, second, missing)
@@ -174,7 +174,7 @@ def _table(path: Path) -> "pd.DataFrame":
 
 
 def _named(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """The columns that are wanted, in the order in which they were asked for."""
+    """Return the columns that are wanted, in the order in which they were asked for."""
     found: list[str] = []
     for name in wanted:
         matches = [name] if name in columns else [column for column in columns if fnmatchcase(column, name)]
@@ -206,7 +206,7 @@ def _numbers(path: Path, frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _of_table(path: Path, wanted: dict[str, list[str] | None]) -> tuple[_Part, _Part]:
-    """Codes and factors of one table."""
+    """Return the codes and factors of one table."""
     frame = _table(path)
     columns = [name for name in frame.columns if name != IMAGE]
     named = {what: None if names is None else _named(path, columns, names) for what, names in wanted.items()}
@@ -221,7 +221,7 @@ def _of_table(path: Path, wanted: dict[str, list[str] | None]) -> tuple[_Part, _
     if not codes or not factors:
         raise ValueError(f"{path} has the columns {', '.join(columns)}; {_RULE}")
     _not_both(codes, factors)
-    if None in named.values():  # no column is dropped without a word, unless all that count are named
+    if None in named.values():  # no column is dropped silently, unless both codes and factors are named
         rest = [name for name in columns if name not in codes and name not in factors]
         rest = [name for name in rest if not any(_begins(name, what) for what in named)]
         unclear = [name for name in rest if _is_number(frame[name]) and not name.startswith("Unnamed: ")]
@@ -233,7 +233,7 @@ def _of_table(path: Path, wanted: dict[str, list[str] | None]) -> tuple[_Part, _
 
 
 def _whole(path: Path, what: str, wanted: list[str] | None, images: "pd.Series | None" = None) -> _Part:
-    """A file of codes alone, or of factors alone. images: the names of the rows that are looked for."""
+    """Return a file of codes alone, or of factors alone. images: the names of the rows that are looked for."""
     if path.suffix.lower() == ".npy":
         if wanted is not None:
             raise ValueError(f"{path} is one array without names, so no {what} can be named: {', '.join(wanted)}")
@@ -269,7 +269,7 @@ def _whole(path: Path, what: str, wanted: list[str] | None, images: "pd.Series |
 
 
 def _complete(codes: _Part, factors: _Part, missing: str) -> tuple[_Part, _Part]:
-    """Codes and factors of the same rows, in the same order, that have all values."""
+    """Return codes and factors of the same rows, in the same order, that have all values."""
     lacking: dict[str, NDArray[np.bool_]] = {}
     matched = codes.rows is not None and factors.rows is not None
     if matched:
@@ -313,7 +313,7 @@ def _complete(codes: _Part, factors: _Part, missing: str) -> tuple[_Part, _Part]
 
 
 def _matched(codes: _Part, factors: _Part) -> tuple[_Part, NDArray[np.bool_]]:
-    """Factors in the order of the codes, by the names of their rows, and which rows of the codes have some."""
+    """Return factors in the order of the codes, by the names of their rows, and which rows of the codes have some."""
     assert codes.rows is not None
     assert factors.rows is not None
     for part in (codes, factors):
@@ -343,6 +343,6 @@ def _stems(names: Iterable[str]) -> list[str]:
 
 
 def _some(names: list[Any]) -> str:
-    """The first few of many."""
+    """Return the first three of the names, and how many more there are."""
     rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(map(str, names[:3]))}{rest}"

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from karenina.metrics._inputs import Continuous, Floats, Inputs, Result, Test, mean_of_known, metric, split
 from karenina.metrics._sap import r2
-from karenina.numerics.arrays import range_unit, standardised
 from karenina.numerics.checks import as_matrix, one_of, varying
+from karenina.numerics.columns import range_unit, standardised
 
 Correlation = Literal["linear", "rank"]
 
@@ -76,7 +76,7 @@ def mcc(inputs: Inputs, *, correlation: Correlation = "linear", continuous: Cont
 
 
 def _ranked(columns: Floats) -> Floats:
-    """Ranks of each column, the mean rank for ties."""
+    """Return the ranks of each column, the mean rank for ties."""
     from scipy.stats import rankdata
 
     ranked: Floats = rankdata(columns, axis=0)

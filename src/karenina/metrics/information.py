@@ -83,7 +83,7 @@ class Tables:
 
 
 def tables(inputs: Inputs, binning: Binning | Kind = WIDTH, bins: int | None = None) -> Tables:
-    """What the five metrics read, from one count of all joint histograms; the first of them computes it.
+    """Return what the five metrics read, from one count of all joint histograms; the first of them computes it.
 
     A pair's importance is its jackknife (or knn) information where the binned pair passes a G test against independence
     (`above_chance`), else 0: without this, the chance information of many noise codes would add up.
@@ -361,12 +361,12 @@ def dcimig(
 
 
 def _share(values: Floats, whole: Floats) -> Floats:
-    """values / whole, 0 where whole is 0."""
+    """Return values / whole, 0 where whole is 0."""
     return np.divide(values, whole, out=np.zeros_like(values), where=whole > 0)
 
 
 def _relative(found: Tables, normaliser: Normaliser) -> Floats:
-    """Information as a share of the factor's entropy, or of the code's: (k, d)."""
+    """Return information as a share of the factor's entropy, or of the code's: (k, d)."""
     one_of("normaliser", normaliser, get_args(Normaliser))
     if normaliser == "code" and found.how.estimator == "knn":
         raise ValueError("normaliser='code' divides by the entropy of bins, which estimator='knn' does without")
@@ -374,7 +374,7 @@ def _relative(found: Tables, normaliser: Normaliser) -> Floats:
 
 
 def _top_two(values: Floats, axis: int) -> tuple[Floats, Floats]:
-    """Best and second best along an axis; 0 is the second best of one."""
+    """Return best and second best along an axis; 0 is the second best of one."""
     if values.shape[axis] == 1:
         values = np.concatenate([values, np.zeros_like(values)], axis)
     ordered = np.moveaxis(np.sort(values, axis=axis), axis, 0)
@@ -382,7 +382,7 @@ def _top_two(values: Floats, axis: int) -> tuple[Floats, Floats]:
 
 
 def _over_codes(inputs: Inputs, found: Tables, scores: Floats, weight: Weight) -> Result:
-    """The weighted mean of scores per code (d,)."""
+    """Return the weighted mean of scores per code (d,)."""
     one_of("weight", weight, get_args(Weight))
     live = inputs.live
     if weight == "information":

@@ -5,22 +5,28 @@ vary, name that factor. They need many rows, and do not ask for compactness: a f
 """
 
 import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from karenina.metrics._inputs import Bools, Continuous, Floats, Inputs, Ints, Kind, Result, metric
-from karenina.metrics._sampling import Simulated, Simulator, Source, Table
-from karenina.numerics.arrays import standardised
 from karenina.numerics.blocks import Blocks
 from karenina.numerics.checks import one_of, positive_integer
-from karenina.numerics.columns import group_means, largest_deviations
+from karenina.numerics.columns import standardised
+from karenina.numerics.compile import njit
 from karenina.numerics.logistic import Design, multinomial
 
+Array = NDArray[Any]
+Simulator = Callable[[Floats], ArrayLike] | Blocks
 Weights = Literal["equal", "frequency"]
 CodeWeights = Literal["equal", "deviation"]
-STILL_BATCHES = 0.05  # share of batches without variance, above which a code is named
-FEW_ROWS = 10  # for each value of a factor, below which irs of noise exceeds 0.5
+STILL_BATCHES = 0.05  # The share of batches without variance above which a warning names the code.
+# Random numbers are drawn for this many rows at a time, which bounds memory without changing the stream.
+CHUNK = 1 << 19
+FEW_ROWS = 10  # Of noise, irs exceeds 0.5 with fewer rows for each value of a factor.
 
 
 @metric
@@ -220,26 +226,26 @@ def _vote(
         raise ValueError(f"threshold is {threshold}, expected 0 or more")
     rng = np.random.default_rng(seed)
     active = inputs.live & (inputs.codes.var(axis=0, ddof=1) >= threshold)
-    where = np.flatnonzero(active)
+    places = np.flatnonzero(active)
     k, d = len(inputs.kept), len(active)
     source = _source(inputs, standardised(inputs.codes), factor_bins, sampler, largest)
     usable = _usable(source, inputs)
-    if not where.size:
+    if not places.size:
         details: dict[str, Any] = {"active_codes": 0, "train_accuracy": 0.0}
         zeros = inputs.among_given(np.zeros((k, d)))
         return Result(0.0, zeros[:, 0], None, zeros, details)
     if not largest:
-        _warn_of_still_codes(inputs.codes[:, active], where, batch)
+        _warn_of_still_codes(inputs.codes[:, active], places, batch)
     label = rng.integers(len(usable), size=train + evaluate)
     variance = source.variances(usable[label], batch, replace, rng)[:, active[inputs.live]]
-    winner = where[variance.argmax(axis=1) if largest else variance.argmin(axis=1)]
+    winner = places[variance.argmax(axis=1) if largest else variance.argmin(axis=1)]
     trained, tested = (np.zeros((d, k), np.int64) for _ in range(2))
     np.add.at(trained, (winner[:train], usable[label[:train]]), 1)
     np.add.at(tested, (winner[train:], usable[label[train:]]), 1)
     right = trained.argmax(axis=1)[winner] == usable[label]
     details = {
         "train_accuracy": float(right[:train].mean()),
-        "active_codes": len(where),
+        "active_codes": len(places),
         "votes": {"train": trained, "evaluate": tested},
     }
     per_factor = _accuracies(label[train:], right[train:], usable, inputs)
@@ -249,12 +255,12 @@ def _vote(
     return Result(value, inputs.among_given(per_factor), None, inputs.among_given(shares), details)
 
 
-def _warn_of_still_codes(codes: Floats, where: Ints, batch: int) -> None:
+def _warn_of_still_codes(codes: Floats, places: Ints, batch: int) -> None:
     """Say which codes have one value in so many rows that a batch of any rows often has no other."""
     share = (codes == np.median(codes, axis=0)).mean(
         axis=0
     )  # a value that more than half of the rows have is the median
-    still = where[share**batch > STILL_BATCHES]
+    still = places[share**batch > STILL_BATCHES]
     if len(still):
         which = ", ".join(map(str, still[:5])) + (", ..." if len(still) > 5 else "")
         warnings.warn(
@@ -265,17 +271,22 @@ def _warn_of_still_codes(codes: Floats, where: Ints, batch: int) -> None:
 
 
 def _check_integers(batch: int, train: int, evaluate: int, factor_bins: int) -> None:
+    """Refuse numbers of rows, points and bins that are too small."""
     positive_integer(batch, "batch", 2)
     positive_integer(train, "train")
     positive_integer(evaluate, "evaluate")
     positive_integer(factor_bins, "factor_bins", 2)
 
 
-def _source(inputs: Inputs, z: Floats, factor_bins: int, sampler: Simulator | None, rest: bool = False) -> Source:
-    """Batches of the live codes z, from the table or from the simulator, which is brought to the scale of z."""
+def _source(
+    inputs: Inputs, z: Floats, factor_bins: int, sampler: Simulator | None, rest: bool = False
+) -> "GroupedRows | Simulated":
+    """Return what draws batches of the live codes z, from the table or from the simulator, which is brought to the
+    scale of z.
+    """
     live = inputs.live
     if sampler is None:
-        return Table.of(z[:, live], inputs.binned(factor_bins), rest=rest)
+        return GroupedRows.of(z[:, live], inputs.binned(factor_bins), rest=rest)
     scale = inputs.codes[:, live].std(axis=0) / z[:, live].std(axis=0)
     mean = inputs.codes[:, live].mean(axis=0) - scale * z[:, live].mean(axis=0)
     if isinstance(sampler, Blocks):
@@ -284,11 +295,11 @@ def _source(inputs: Inputs, z: Floats, factor_bins: int, sampler: Simulator | No
             raise ValueError(f"the blocks have {found}, expected {len(live)} and {inputs.given.shape[1]}")
         along = [(sampler.along(j)[:, :, live] - mean) / scale for j in inputs.kept]
         values = [sampler.values[j] for j in inputs.kept]
-        return Table.of_blocks(along, values, z[:, live], inputs.factors, rest=rest)
+        return GroupedRows.of_blocks(along, values, z[:, live], inputs.factors, rest=rest)
     return Simulated(sampler, inputs.given, inputs.kept, mean, scale, live, rest)
 
 
-def _usable(source: Source, inputs: Inputs) -> Ints:
+def _usable(source: "GroupedRows | Simulated", inputs: Inputs) -> Ints:
     usable = source.usable
     if not usable.any():
         held = f"no two of the {len(inputs.codes)} rows agree on what is held fixed, for any factor"
@@ -308,7 +319,9 @@ def _accuracies(label: Ints, right: Bools, usable: Ints, inputs: Inputs) -> Floa
 
 
 def _rescaled(accuracy: float, k: int, rescale: bool) -> float:
-    """Chance to 0. With one factor there is nothing to confuse, and the accuracy of 1 stays."""
+    """Rescale an accuracy so that chance is 0. With one factor there is nothing to confuse, and the accuracy of 1
+    stays.
+    """
     return (accuracy - 1 / k) / (1 - 1 / k) if rescale and k > 1 else accuracy
 
 
@@ -406,6 +419,7 @@ def irs(
 
 
 def _warn_of_few_rows_per_value(inputs: Inputs, labels: Ints) -> None:
+    """Say which factors have so many values that holding one leaves little to vary."""
     n = len(labels)
     for name, values in zip(inputs.names, labels.max(axis=0) + 1):
         if n < FEW_ROWS * values:
@@ -414,8 +428,9 @@ def _warn_of_few_rows_per_value(inputs: Inputs, labels: Ints) -> None:
 
 
 def _deviation_when_held(z: Floats, label: Ints, quantile: float, weights: Weights, robust: bool) -> Floats:
-    """Quantile of |z - group mean, or median| in groups of equal labels, averaged over groups: (d,) from z (n, d)."""
-
+    """Return the quantile of |z - group mean, or median| in groups of equal labels, averaged over groups: (d,) from z
+    (n, d).
+    """
     size = np.bincount(label)
     if robust:
         groups = np.split(z[np.argsort(label, kind="stable")], np.cumsum(size)[:-1])
@@ -428,3 +443,317 @@ def _deviation_when_held(z: Floats, label: Ints, quantile: float, weights: Weigh
     largest_deviations(z, label, size, centre, size - low, reach)
     reached = reach[0] + (reach[1] - reach[0]) * (at - low)[:, None]  # linear, as np.quantile
     return reached.mean(axis=0) if weights == "equal" else (size / len(label)) @ reached
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRows:
+    """Rows of a table in groups that agree on what an intervention holds fixed. Only groups of two or more rows count.
+
+    Group g holds the rows order[start[g] : start[g] + size[g]]; factor i has count[i] groups from first[i] on.
+    """
+
+    codes: Floats
+    order: Ints
+    start: Ints
+    size: Ints
+    first: Ints
+    count: Ints
+
+    @classmethod
+    def of(cls, codes: Floats, labels: Ints, *, rest: bool = False) -> "GroupedRows":
+        """Group rows that share the value of one factor, or with `rest` the values of all the others."""
+        n, k = labels.shape
+        orders, starts, sizes, counts = [], [], [], []
+        for i in range(k):
+            held = np.delete(labels, i, axis=1) if rest else labels[:, [i]]
+            key = _keys(held)
+            order = np.argsort(key, kind="stable")
+            change = np.flatnonzero(np.diff(key[order])) + 1
+            start = np.concatenate([[0], change])
+            size = np.diff(np.concatenate([start, [n]]))
+            orders.append(order)
+            starts.append(start[size > 1] + i * n)
+            sizes.append(size[size > 1])
+            counts.append(int((size > 1).sum()))
+        count = np.array(counts, np.int64)
+        return cls(
+            np.ascontiguousarray(codes),
+            np.concatenate(orders),
+            np.concatenate(starts),
+            np.concatenate(sizes),
+            np.cumsum(count) - count,
+            count,
+        )
+
+    @classmethod
+    def of_blocks(
+        cls, blocks: Sequence[Floats], values: Sequence[Floats], rows: Floats, factors: Floats, *, rest: bool = False
+    ) -> "GroupedRows":
+        """Group the rows of blocks: per factor codes (b, V, d) of b rows in which it takes each of V values.
+
+        rows (n, d), factors (n, k): other draws of the generative model, which have the value of a factor by chance.
+        Where these are as many as the blocks, they alone stand for it.
+        """
+        orders: list[Ints] = []
+        sizes: list[int] = []
+        counts: list[int] = []
+        begin = len(rows)
+        for along, known, column in zip(blocks, values, factors.T):
+            b, v = along.shape[:2]
+            places = begin + np.arange(b * v).reshape(b, v)
+            begin += b * v
+            # The values of a factor share the other factors of the blocks, and so their accidents; rows do not.
+            held = [
+                in_rows if len(in_rows) >= b else np.append(in_blocks, in_rows)
+                for in_blocks, in_rows in zip(places.T, _having(column, known))
+            ]
+            groups = [group for group in (list(places) if rest else held) if len(group) > 1]
+            orders += groups
+            sizes += [len(group) for group in groups]
+            counts.append(len(groups))
+        size, count = np.array(sizes, np.int64), np.array(counts, np.int64)
+        flat = np.concatenate([rows, *(along.reshape(-1, along.shape[2]) for along in blocks)])
+        order = np.concatenate([*orders, np.empty(0, np.int64)])
+        return cls(flat, order, np.cumsum(size) - size, size, np.cumsum(count) - count, count)
+
+    @property
+    def usable(self) -> Bools:
+        """Return the factors (k,) for which a batch can be drawn."""
+        return self.count > 0
+
+    def differences(self, factor: Ints, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
+        """Return the mean |z1 - z2| over `batch` pairs that share their value of factor[p], for each point p: (points,
+        d).
+
+        per_pair: every pair draws a value, otherwise all pairs of a point have the same.
+        """
+        out = np.empty((len(factor), self.codes.shape[1]))
+        for part in _parts(len(factor), 3 * batch):
+            uniform = rng.random((len(out[part]), batch, 3))
+            if not per_pair:
+                uniform[:, :, 0] = uniform[:, :1, 0]
+            groups = (self.order, self.start, self.size, self.first, self.count)
+            mean_differences(self.codes, *groups, factor[part], uniform, out[part])
+        return out
+
+    def variances(self, factor: Ints, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
+        """Return the variance (ddof 1) of `batch` rows under the intervention on factor[v], for each vote v: (votes,
+        d).
+        """
+        out = np.empty((len(factor), self.codes.shape[1]))
+        room = np.empty(int(self.size.max(initial=1)), np.int64)
+        for part in _parts(len(factor), batch + 1):
+            uniform = rng.random((len(out[part]), batch + 1))
+            group = self.first[factor[part]] + _below(uniform[:, 0], self.count[factor[part]])
+            groups = (self.order, self.start, self.size)
+            local_variances(self.codes, *groups, group, uniform[:, 1:], replace, room, out[part])
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """Fresh codes for any rows of factors, in the place of `GroupedRows`: `simulator((m, all factors)) -> (m, d)`.
+
+    Rows start as rows of the table of factors; the intervened factor takes a value drawn from those it has there.
+    """
+
+    simulator: Callable[[Floats], ArrayLike]
+    factors: Floats
+    kept: Ints
+    mean: Floats
+    scale: Floats
+    live: Bools
+    rest: bool = False
+
+    @property
+    def usable(self) -> Bools:
+        return np.ones(len(self.kept), bool)
+
+    def differences(self, factor: Ints, batch: int, per_pair: bool, rng: np.random.Generator) -> Floats:
+        out = np.empty((len(factor), int(self.live.sum())))
+        for part in _parts(len(factor), 2 * batch):
+            held = np.repeat(factor[part], batch)
+            value = self._values(held, rng) if per_pair else np.repeat(self._values(factor[part], rng), batch)
+            first, second = (self._held(held, value, rng) for _ in range(2))
+            gap = np.abs(self._codes(first) - self._codes(second))
+            out[part] = gap.reshape(len(factor[part]), batch, out.shape[1]).mean(axis=1)
+        return out
+
+    def variances(self, factor: Ints, batch: int, replace: bool, rng: np.random.Generator) -> Floats:
+        out = np.empty((len(factor), int(self.live.sum())))
+        for part in _parts(len(factor), batch):
+            if self.rest:
+                rows = self.factors[np.repeat(rng.integers(len(self.factors), size=len(factor[part])), batch)]
+                changed = np.repeat(factor[part], batch)
+                rows[np.arange(len(rows)), self.kept[changed]] = self._values(changed, rng)
+            else:
+                value = np.repeat(self._values(factor[part], rng), batch)
+                rows = self._held(np.repeat(factor[part], batch), value, rng)
+            out[part] = self._codes(rows).reshape(len(factor[part]), batch, out.shape[1]).var(axis=1, ddof=1)
+        return out
+
+    def _values(self, factor: Ints, rng: np.random.Generator) -> Floats:
+        chosen = np.empty(len(factor))
+        uniform = rng.random(len(factor))
+        for i, column in enumerate(self.kept):
+            values = np.unique(self.factors[:, column])
+            here = factor == i
+            chosen[here] = values[_below(uniform[here], np.int64(len(values)))]
+        return chosen
+
+    def _held(self, factor: Ints, value: Floats, rng: np.random.Generator) -> Floats:
+        rows = self.factors[rng.integers(len(self.factors), size=len(factor))]
+        rows[np.arange(len(rows)), self.kept[factor]] = value
+        return rows
+
+    def _codes(self, rows: Floats) -> Floats:
+        codes = np.asarray(self.simulator(rows), np.float64)
+        if codes.shape != (len(rows), len(self.live)):
+            raise ValueError(f"sampler gave {codes.shape} for {len(rows)} rows, expected {(len(rows), len(self.live))}")
+        if not np.isfinite(codes).all():
+            raise ValueError("sampler gave codes that are not finite")
+        return (codes[:, self.live] - self.mean) / self.scale
+
+
+def _keys(held: Ints) -> Ints:
+    """Return one integer per row that tells the rows' combinations of labels apart."""
+    key = np.zeros(len(held), np.int64)
+    span = 1
+    for column in held.T:
+        size = int(column.max()) + 1
+        if span * size > 2**62:
+            key = np.unique(key, return_inverse=True)[1]
+            span = len(held)
+        key = key * size + column
+        span *= size
+    return key
+
+
+def _having(column: Floats, values: Floats) -> list[Ints]:
+    """Return for each of the values the rows (m,) that have exactly it."""
+    order = np.argsort(column, kind="stable")
+    low, high = (np.searchsorted(column[order], values, side) for side in ("left", "right"))
+    return [order[a:b] for a, b in zip(low, high)]
+
+
+def _below(uniform: Floats, size: Any) -> Ints:
+    """Turn uniform numbers in [0, 1) into integers in [0, size)."""
+    return np.minimum((uniform * size).astype(np.int64), size - 1)
+
+
+def _parts(points: int, width: int) -> list[slice]:
+    step = max(1, CHUNK // width)
+    return [slice(a, min(a + step, points)) for a in range(0, points, step)]
+
+
+@njit(cache=True)
+def mean_differences(
+    z: Array, order: Array, start: Array, size: Array, first: Array, count: Array, factor: Array, u: Array, out: Array
+) -> None:
+    """Write the mean |z1 - z2| of pairs of different rows of one group; u (points, batch, 3) picks group and rows."""
+    points, batch, _ = u.shape
+    d = z.shape[1]
+    for p in range(points):
+        f = factor[p]
+        for j in range(d):
+            out[p, j] = 0.0
+        for b in range(batch):
+            g = first[f] + min(int(u[p, b, 0] * count[f]), count[f] - 1)
+            m = size[g]
+            one = min(int(u[p, b, 1] * m), m - 1)
+            two = min(int(u[p, b, 2] * (m - 1)), m - 2)
+            if two >= one:
+                two += 1
+            r, s = order[start[g] + one], order[start[g] + two]
+            for j in range(d):
+                out[p, j] += abs(z[r, j] - z[s, j])
+        for j in range(d):
+            out[p, j] /= batch
+
+
+@njit(cache=True)
+def local_variances(
+    z: Array, order: Array, start: Array, size: Array, group: Array, u: Array, replace: bool, rows: Array, out: Array
+) -> None:
+    """Write the variance (ddof 1) of a batch of rows of one group, which u (votes, batch) picks. rows: working room."""
+    votes, batch = u.shape
+    d = z.shape[1]
+    total, square = np.empty(d), np.empty(d)
+    for v in range(votes):
+        s, m = start[group[v]], size[group[v]]
+        for j in range(d):
+            total[j] = square[j] = 0.0
+        if not replace:
+            for i in range(m):
+                rows[i] = order[s + i]
+        origin = order[s]
+        for b in range(batch):
+            if replace:
+                row = order[s + min(int(u[v, b] * m), m - 1)]
+            else:  # shuffle as it goes, and begin a new pass at the end
+                done = b % m
+                t = done + min(int(u[v, b] * (m - done)), m - done - 1)
+                row = rows[t]
+                rows[t] = rows[done]
+                rows[done] = row
+            for j in range(d):
+                gap = z[row, j] - z[origin, j]  # from a row of the group, so that equal codes give exactly 0
+                total[j] += gap
+                square[j] += gap * gap
+        for j in range(d):
+            out[v, j] = max(0.0, square[j] - total[j] * total[j] / batch) / (batch - 1)
+
+
+@njit(cache=True)
+def group_means(z: Array, label: Array, size: Array) -> Array:
+    """Return the mean of the rows of z (n, d) in each group: (groups, d)."""
+    n, d = z.shape
+    mean = np.zeros((len(size), d))
+    for r in range(n):
+        for j in range(d):
+            mean[label[r], j] += z[r, j]
+    for g in range(len(size)):
+        for j in range(d):
+            mean[g, j] /= size[g]
+    return mean
+
+
+@njit(cache=True)
+def largest_deviations(z: Array, label: Array, size: Array, centre: Array, top: Array, reach: Array) -> None:
+    """Write the top[g]-th largest |z[:, j] - centre[g, j]| of group g to reach[0, g, j], and the next larger (itself if
+    none) to reach[1, g, j].
+
+    numpy would sort every group to read its few largest rows.
+    """
+    n, d = z.shape
+    first, room = np.empty(len(size), np.int64), 0
+    for g in range(len(size)):
+        first[g] = room
+        room += top[g] * d
+    heap = np.full(room, -1.0)  # per group and code a min-heap of the largest deviations so far
+    least = np.full((len(size), d), -1.0)  # their roots, side by side for the common case
+    for r in range(n):
+        g = label[r]
+        for j in range(d):
+            value = abs(z[r, j] - centre[g, j])
+            if value > least[g, j]:  # replace the root and sift down
+                root = first[g] + j * top[g]
+                at = 0
+                child = 1
+                while child < top[g]:
+                    if child + 1 < top[g] and heap[root + child + 1] < heap[root + child]:
+                        child += 1
+                    if heap[root + child] >= value:
+                        break
+                    heap[root + at] = heap[root + child]
+                    at = child
+                    child = 2 * at + 1
+                heap[root + at] = value
+                least[g, j] = heap[root]
+    for g in range(len(size)):
+        for j in range(d):
+            root = first[g] + j * top[g]
+            reach[0, g, j] = heap[root]
+            reach[1, g, j] = heap[root + 1] if top[g] > 1 else heap[root]
+            if top[g] > 2:
+                reach[1, g, j] = min(heap[root + 1], heap[root + 2])

@@ -24,7 +24,7 @@ from karenina.numerics.neighbours import pair_information
 def _of_codes(
     function: Callable[Concatenate[Floats, P], Result],
 ) -> Callable[Concatenate[ArrayLike | Inputs, P], Result]:
-    """The public form of a function of checked codes: called with codes (n, d), it checks them first."""
+    """Return the public form of a function of checked codes: called with codes (n, d), it checks them first."""
 
     @wraps(function)
     def public(codes: Any, **settings: Any) -> Result:

@@ -4,8 +4,7 @@ A package registers a metric under a name of its choice by an entry point of the
 codes (n, d) and factors (n, k) that returns a number, or a `Metric`. `karenina.score` and studies then know it by name.
 """
 
-from karenina.metrics._dci import Lasso, Trees, dci
-from karenina.metrics._dci_es import dci_es
+from karenina.metrics._dci import Lasso, Trees, dci, dci_es
 from karenina.metrics._explicitness import explicitness
 from karenina.metrics._infomec import infomec
 from karenina.metrics._inputs import Metric
@@ -134,7 +133,7 @@ METRICS: dict[str, Metric] = {
 
 
 def score_name(metric: str, measured: str, *, several: bool = False) -> str:
-    """What a score is called: the metric, followed by the part where it is DCI.
+    """Return what a score is called: the metric, followed by the part where it is DCI.
 
     Where it is not, by the property if it measures several, which `several` says of metrics of others.
 

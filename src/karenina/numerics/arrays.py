@@ -1,6 +1,4 @@
-"""The kinds of arrays; columns on a common scale, and which of their values differ by more than rounding; .npy and .npz
-files that anyone may have written: never unpickled, no header believed.
-"""
+"""The kinds of arrays, and .npy and .npz files that anyone may have written: never unpickled, no header believed."""
 
 import math
 import os
@@ -20,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 @contextmanager
 def readable(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Whatever goes wrong inside becomes a ValueError of one line: damaged files make their parsers raise anything.
+    """Turn whatever goes wrong inside into a ValueError of one line: damaged files make their parsers raise anything.
 
     >>> with readable("codes.npz", "an .npz file"):
     ...     zipfile.ZipFile("codes.npz")
@@ -30,7 +28,7 @@ def readable(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, ValueError) and str(error).startswith(str(path)):  # said already
+        if isinstance(error, ValueError) and str(error).startswith(str(path)):  # the message names the file already
             raise
         # str of a KeyError is the repr of its message.
         lines = str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip().splitlines()
@@ -39,7 +37,7 @@ def readable(path: str | os.PathLike[str], what: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Header:
-    """What a .npy says of itself: shape and type of the array, its order, and where its bytes begin and end."""
+    """What a .npy file says of itself: shape and type of the array, its order, and where its bytes begin and end."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -52,7 +50,7 @@ class Header:
 
 
 def npy_header(file: IO[bytes], size: int) -> Header:
-    """The header at the beginning of a .npy of `size` bytes, which must hold the array that it describes."""
+    """Return the header at the beginning of a .npy of `size` bytes, which must hold the array that it describes."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read(file)
@@ -67,7 +65,7 @@ def npy_header(file: IO[bytes], size: int) -> Header:
 
 
 def load_npy(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """The array of a .npy."""
+    """Return the array of a .npy file."""
     with readable(path, "a .npy array of numbers or text"), open(path, "rb") as file:
         npy_header(file, os.fstat(file.fileno()).st_size)
         file.seek(0)
@@ -75,7 +73,9 @@ def load_npy(path: str | os.PathLike[str]) -> NDArray[Any]:
 
 
 def load_npz(path: str | os.PathLike[str], *keys: str, limit: int | None = None) -> dict[str, NDArray[Any]]:
-    """The arrays of an .npz by name, or of those `keys` that are there. limit: bytes that one may have (the memory)."""
+    """Return the arrays of an .npz by name, or those of `keys` that it has. limit: the bytes that an array may have;
+    None: those of the machine's memory.
+    """
     most = _memory() if limit is None else limit
     found = {}
     with readable(path, "an .npz of numbers or text"), zipfile.ZipFile(path) as archive:
@@ -92,52 +92,13 @@ def load_npz(path: str | os.PathLike[str], *keys: str, limit: int | None = None)
 
 
 def npz_keys(archive: zipfile.ZipFile) -> list[str]:
+    """Return the names of the arrays in an .npz."""
     return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
 
 
 def _memory() -> int:
-    """The machine's memory in bytes."""
+    """Return the machine's memory in bytes."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not said by every system
+    except (AttributeError, ValueError, OSError):  # some systems do not say
         return 1 << 62
-
-
-def standardised(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Columns with mean 0 and standard deviation 1; constant columns become 0."""
-    width = columns.max(axis=0) - columns.min(axis=0)
-    unit = columns / np.where(width > 0, width, 1.0)  # so that tiny and huge columns do not under- or overflow
-    centred = unit - unit.mean(axis=0)
-    deviation = centred.std(axis=0)
-    return np.where(width > 0, centred / np.where(width > 0, deviation, 1.0), 0.0)
-
-
-def scale_of(columns: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Offset and unit of each column for kind "standard" (mean, deviation) or "range" (minimum, range)."""
-    low = columns.min(axis=0)
-    width = columns.max(axis=0) - low
-    if kind == "range":
-        return low, np.where(width > 0, width, 1.0)
-    unit = np.where(width > 0, width, 1.0)
-    offset = columns.mean(axis=0)
-    return offset, np.where(width > 0, ((columns - offset) / unit).std(axis=0) * unit, 1.0)
-
-
-def range_unit(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What to divide a column (n,) or columns (n, d) by before they are squared: a power of two each, mostly 1."""
-    largest = np.abs(columns).max(axis=0)
-    far = (largest > 1e100) | ((largest < 1e-100) & (largest > 0))
-    return np.where(far, np.exp2(np.floor(np.log2(np.where(far, largest, 1.0)))), 1.0)
-
-
-def distinct(ordered: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether each value differs from the one before it by more than rounding, in rising rows: (d, n) -> (d, n - 1).
-
-    Rounding is 1e-7 of the interquartile range, what single precision leaves of a code of size 1 (scikit-learn's trees
-    read codes so), and never less than 1e-14 of the range: the cosines of 90 and of 270 degrees are equal. It moves
-    with the scale of a code and not with its outliers.
-    """
-    n = ordered.shape[1]
-    middle = 1e-7 * ordered[:, n - 1 - n // 4] - 1e-7 * ordered[:, n // 4]
-    ends = 1e-14 * ordered[:, -1] - 1e-14 * ordered[:, 0]
-    return ordered[:, 1:] - ordered[:, :-1] > np.maximum(middle, ends)[:, None]

@@ -59,10 +59,10 @@ class Blocks:
         return len(self.codes)
 
     def along(self, j: int) -> Floats:
-        """Codes (b, V_j, d) of the rows in which factor j is set to each of its values."""
+        """Return the codes (b, V_j, d) of the rows in which factor j is set to each of its values."""
         start = sum(len(column) for column in self.values[:j])
         return self.codes[:, start : start + len(self.values[j])]
 
     def of_blocks(self, chosen: NDArray[np.int64]) -> "Blocks":
-        """Some of the blocks."""
+        """Return the same for the blocks that are chosen."""
         return replace(self, codes=self.codes[chosen])

@@ -16,7 +16,7 @@ EXACT = 2**53
 
 
 def as_array(value: Any) -> NDArray[Any]:
-    """The numpy array of an array-like or of a tensor: also one on a GPU, with gradients, or of bfloat16.
+    """Return the numpy array of an array-like or of a tensor: also one on a GPU, with gradients, or of bfloat16.
 
     >>> as_array([[1, 2]]).shape
     (1, 2)
@@ -29,7 +29,7 @@ def as_array(value: Any) -> NDArray[Any]:
 
 
 def column_names(value: Any) -> tuple[str, ...] | None:
-    """The names of the columns of a data frame, or of one named column; None for what has no names.
+    """Return the names of the columns of a data frame, or of one named column; None for what has no names.
 
     >>> column_names(np.zeros((2, 2))) is None
     True
@@ -41,7 +41,7 @@ def column_names(value: Any) -> tuple[str, ...] | None:
 
 
 def as_factors(value: Any, argument: str = "factors") -> NDArray[Any]:
-    """Factors (n, k) as numbers, ready to be checked.
+    """Return factors (n, k) as numbers, ready to be checked.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def as_factors(value: Any, argument: str = "factors") -> NDArray[Any]:
 
 
 def as_factors_alike(value: Any, other: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Factors (n, k), and test factors of other rows (m, k), as numbers: equal values have equal numbers in both.
+    """Return factors (n, k) and test factors of other rows (m, k) as numbers: equal values have equal numbers in both.
 
     Categories are their positions among those of the first, followed by those that only the other has.
 
@@ -76,7 +76,10 @@ def as_factors_alike(value: Any, other: Any) -> tuple[NDArray[Any], NDArray[Any]
     second = _of_numbers(other, "test_factors") if second is None else second
     if not first or len(first) != len(second):
         return as_factors(value), as_factors(other, "test_factors")  # refused for their shapes
-    parts = [_alike(column, beside, what, there) for (column, what), (beside, there) in zip(first, second)]
+    parts = [
+        _alike(column, other_column, what, other_what)
+        for (column, what), (other_column, other_what) in zip(first, second)
+    ]
     return np.column_stack([part for part, _ in parts]), np.column_stack([part for _, part in parts])
 
 
@@ -84,7 +87,9 @@ Columns = list[tuple[Any, str]]
 
 
 def _columns(value: Any, argument: str) -> Columns | None:
-    """The columns of a data frame, or of a table of text, with what they are called; None for an array of numbers."""
+    """Return the columns of a data frame, or of a table of text, with what they are called; None for an array of
+    numbers.
+    """
     if hasattr(value, "to_pandas"):
         value = value.to_pandas()
     if hasattr(value, "iloc"):
@@ -102,35 +107,35 @@ def _of_numbers(value: Any, argument: str) -> Columns:
     return [(column, f"{argument}: column {j}") for j, column in enumerate(as_matrix(value, argument).T)]
 
 
-def _alike(column: Any, other: Any, what: str, there: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """A column and the same column of other rows, as numbers."""
+def _alike(column: Any, other: Any, what: str, other_what: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return a column and the same column of other rows as numbers."""
     if hasattr(column, "cat"):
-        return _values(column, what), _by_categories(column.cat.categories, other, what, there)
-    values, more = _values(column, what), _plain(other, there)
-    coded = _coded(values, what), _coded(more, there)
-    text = [part.dtype.kind in "USOT" for part in (values, more)]
+        return _values(column, what), _by_categories(column.cat.categories, other, what, other_what)
+    values, others = _values(column, what), _plain(other, other_what)
+    coded = _coded(values, what), _coded(others, other_what)
+    text = [part.dtype.kind in "USOT" for part in (values, others)]
     if text[0] != text[1]:
         if coded[text.index(True)].dtype.kind != "f":
-            words, numbers = (what, there) if text[0] else (there, what)
+            words, numbers = (what, other_what) if text[0] else (other_what, what)
             raise ValueError(f"{words} is text and {numbers} numbers, so that their values have nothing in common")
         return coded
-    both = _coded(np.concatenate([values, more]), what)
+    both = _coded(np.concatenate([values, others]), what)
     return both[: len(values)], both[len(values) :]
 
 
-def _by_categories(known: Any, other: Any, what: str, there: str) -> NDArray[Any]:
-    """The positions of a column's values among known categories; values that are none of them follow."""
-    values = _plain(other, there)
+def _by_categories(known: Any, other: Any, what: str, other_what: str) -> NDArray[Any]:
+    """Return the positions of a column's values among known categories; values that are none of them follow."""
+    values = _plain(other, other_what)
     place = known.get_indexer(values).astype(np.int64)
     unknown = place < 0
     if unknown.all() and not hasattr(other, "cat"):
-        raise ValueError(f"{there} has none of the categories of {what}: {', '.join(map(str, known[:5]))}")
+        raise ValueError(f"{other_what} has none of the categories of {what}: {', '.join(map(str, known[:5]))}")
     place[unknown] = len(known) + _labels(values[unknown].astype(str))
     return place
 
 
 def _plain(column: Any, what: str) -> NDArray[Any]:
-    """The values of a column, those of categories themselves and not their positions."""
+    """Return the values of a column, and of categories the values themselves and not their positions."""
     if not hasattr(column, "cat"):
         return _values(column, what)
     _refuse_missing(column.isna().to_numpy(), what)
@@ -138,7 +143,7 @@ def _plain(column: Any, what: str) -> NDArray[Any]:
 
 
 def _values(column: Any, what: str) -> NDArray[Any]:
-    """A column as an array of numbers, the positions of its categories, or its text and other objects."""
+    """Return a column as an array of numbers, of the positions of its categories, or of its text and other objects."""
     if isinstance(column, np.ndarray):
         return column
     missing = column.isna().to_numpy()
@@ -147,7 +152,7 @@ def _values(column: Any, what: str) -> NDArray[Any]:
         _refuse_missing(missing, what)
         return column.cat.codes.to_numpy().astype(np.int64)
     if kind == "f":
-        return column.to_numpy(np.float64, na_value=np.nan)  # said with its place when it is checked
+        return column.to_numpy(np.float64, na_value=np.nan)  # its place is named when it is checked
     _refuse_missing(missing, what)
     if kind in "biu":
         return column.to_numpy({"b": np.bool_, "i": np.int64, "u": np.uint64}[kind])
@@ -157,14 +162,14 @@ def _values(column: Any, what: str) -> NDArray[Any]:
 
 
 def _coded(values: NDArray[Any], what: str) -> NDArray[Any]:
-    """Numbers as they are, unless they are integers that floats would merge; labels of all else."""
+    """Return numbers as they are, unless they are integers that floats would merge; labels of all else."""
     if values.dtype.kind in "USOT":
         return _of_words(values, what)
     return values if values.dtype.kind in "bf" or exact(values) else _labels(values)
 
 
 def _of_words(column: NDArray[Any], what: str) -> NDArray[Any]:
-    """Labels of a column of text, or of mixed objects; its numbers where all of it is numbers."""
+    """Return labels of a column of text, or of mixed objects; its numbers where all of it is numbers."""
     for i, item in enumerate(column.tolist()):
         if item is None or item != item:
             raise ValueError(f"{what} has no value in row {i}")
@@ -189,12 +194,12 @@ def _refuse_missing(missing: NDArray[np.bool_], what: str) -> None:
 
 
 def exact(integers: NDArray[Any]) -> bool:
-    """Whether floats hold all of these integers."""
+    """Return whether floats hold all of these integers."""
     return not integers.size or bool(integers.min() >= -EXACT and integers.max() <= EXACT)
 
 
 def as_matrix(value: ArrayLike, argument: str, *, least: int = 0) -> Floats:
-    """A finite (n, columns) float array of at least so many rows; a vector becomes one column."""
+    """Return a finite (n, columns) float array of at least `least` rows; a vector becomes one column."""
     try:
         array = as_array(value)
     except ValueError as error:  # a ragged list
@@ -227,7 +232,7 @@ def _refuse(argument: str, array: NDArray[Any], bad: Bools, why: str = "") -> No
 
 
 def pair(codes: ArrayLike, factors: ArrayLike, prefix: str = "") -> tuple[Floats, Floats]:
-    """Codes (n, d) and factors (n, k) of equally many rows."""
+    """Return codes (n, d) and factors (n, k), which must have equally many rows."""
     z = as_matrix(codes, f"{prefix}codes")
     v = as_matrix(as_factors(factors, f"{prefix}factors"), f"{prefix}factors")
     if len(z) != len(v):
@@ -238,15 +243,15 @@ def pair(codes: ArrayLike, factors: ArrayLike, prefix: str = "") -> tuple[Floats
 
 
 def flags(value: bool | Sequence[bool] | None, default: Bools, argument: str) -> Bools:
-    """One bool per column from one for all, one each, or None for the default (columns,)."""
-    given = default if value is None else np.asarray(value)
-    if given.dtype != bool or given.shape not in [(), default.shape]:
+    """Return a bool for each column: `value` is one for all, one for each, or None for the default (columns,)."""
+    asked = default if value is None else np.asarray(value)
+    if asked.dtype != bool or asked.shape not in [(), default.shape]:
         raise ValueError(f"{argument} must be True, False or {len(default)} of them, got {value!r}")
-    return np.broadcast_to(given, default.shape).copy()
+    return np.broadcast_to(asked, default.shape).copy()
 
 
 def are_continuous(continuous: bool | Sequence[bool] | None, factors: Floats) -> Bools:
-    """Which factors (n, k) are continuous: as declared; None: those that are not integers.
+    """Return which factors (n, k) are continuous: those that are declared so, or for None those that are not integers.
 
     Numbers beyond 2^53 are no integers that anyone meant: there floats have no fractions.
     """
@@ -267,13 +272,14 @@ def one_of(argument: str, value: object, known: Iterable[object]) -> None:
 
 
 def positive_integer(value: int, argument: str, least: int = 1) -> int:
+    """Return `value` as an int; refuse what is not an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or value % 1 or value < least:
         raise ValueError(f"{argument} must be an integer of at least {least}, got {value!r}")
     return int(value)
 
 
 def ranks(column: NDArray[Any]) -> Ints:
-    """The position of each value among the sorted distinct values: (n,) in 0..size-1.
+    """Return the position of each value among the sorted distinct values: (n,) in 0..size-1.
 
     >>> ranks(np.array([2.0, 7.0, 2.0, 5.0]))
     array([0, 2, 0, 1])
@@ -288,8 +294,8 @@ def ranks(column: NDArray[Any]) -> Ints:
 
 
 def varying(columns: Floats) -> Bools:
-    """Which columns (n, d) are not constant: (d,)."""
+    """Return which columns (n, d) are not constant: (d,)."""
     varies: Bools = columns[0] != columns[-1]
-    for j in np.flatnonzero(~varies):  # the ends do not tell
+    for j in np.flatnonzero(~varies):  # where the ends are equal, the rest decides
         varies[j] = (columns[:, j] != columns[0, j]).any()
     return varies

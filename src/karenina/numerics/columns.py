@@ -1,7 +1,8 @@
-"""Kernels on the columns of arrays and on the rows of groups: ranks, moments, statistics of draws."""
+"""Columns on a common scale: standardised, in units of their range, as ranks; and which values differ by more than
+rounding.
+"""
 
 from math import ceil, sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,50 @@ _ROUNDING = 10 * np.finfo(np.float64).eps
 _DIGIT = 11
 
 
+def standardised(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the columns with mean 0 and standard deviation 1; constant columns become 0."""
+    width = columns.max(axis=0) - columns.min(axis=0)
+    unit = columns / np.where(width > 0, width, 1.0)  # so that tiny and huge columns do not under- or overflow
+    centred = unit - unit.mean(axis=0)
+    deviation = centred.std(axis=0)
+    return np.where(width > 0, centred / np.where(width > 0, deviation, 1.0), 0.0)
+
+
+def scale_of(columns: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return offset and unit of each column for kind "standard" (mean, deviation) or "range" (minimum, range)."""
+    low = columns.min(axis=0)
+    width = columns.max(axis=0) - low
+    if kind == "range":
+        return low, np.where(width > 0, width, 1.0)
+    unit = np.where(width > 0, width, 1.0)
+    offset = columns.mean(axis=0)
+    return offset, np.where(width > 0, ((columns - offset) / unit).std(axis=0) * unit, 1.0)
+
+
+def range_unit(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what to divide a column (n,) or columns (n, d) by before squaring: a power of two each, mostly 1."""
+    largest = np.abs(columns).max(axis=0)
+    far = (largest > 1e100) | ((largest < 1e-100) & (largest > 0))
+    return np.where(far, np.exp2(np.floor(np.log2(np.where(far, largest, 1.0)))), 1.0)
+
+
+def distinct(ordered: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return whether each value differs from the one before it by more than rounding, in rising rows: (d, n) -> (d, n -
+    1).
+
+    Rounding is 1e-7 of the interquartile range, what single precision leaves of a code of size 1 (scikit-learn's trees
+    read codes so), and never less than 1e-14 of the range: the cosines of 90 and of 270 degrees are equal. It moves
+    with the scale of a code and not with its outliers.
+    """
+    n = ordered.shape[1]
+    middle = 1e-7 * ordered[:, n - 1 - n // 4] - 1e-7 * ordered[:, n // 4]
+    ends = 1e-14 * ordered[:, -1] - 1e-14 * ordered[:, 0]
+    return ordered[:, 1:] - ordered[:, :-1] > np.maximum(middle, ends)[:, None]
+
+
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
 def standardise(values: Floats, out: Floats, scale: Floats) -> None:
-    """Columns of `values` (n, K) with mean 0 and variance 1 into the rows of `out` (K, n); 0 if constant."""
+    """Write the columns of `values` (n, K) with mean 0 and variance 1 into the rows of `out` (K, n); 0 if constant."""
     n, columns = values.shape
     row = np.empty(n)
     for k in range(columns):
@@ -39,7 +81,7 @@ def standardise(values: Floats, out: Floats, scale: Floats) -> None:
 
 @njit(cache=True)
 def standardised_ranks(patterns: NDArray[np.uint64], bits: int, out: Floats, scale: Floats) -> None:
-    """Average ranks of columns of floats, given as their bit patterns (n, K), standardised, into `out` (K, n).
+    """Write the standardised average ranks of columns of floats, given as their bit patterns (n, K), into `out` (K, n).
 
     Radix sort: linear in n, and on 10,000 float32 four times as fast as a comparing sort.
     """
@@ -92,118 +134,3 @@ def standardised_ranks(patterns: NDArray[np.uint64], bits: int, out: Floats, sca
         if square > 0.0:
             for i in range(n):
                 out[column, i] /= scale[column]
-
-
-Array = NDArray[Any]
-
-
-@njit(cache=True)
-def mean_differences(
-    z: Array, order: Array, start: Array, size: Array, first: Array, count: Array, factor: Array, u: Array, out: Array
-) -> None:
-    """Mean |z1 - z2| of pairs of different rows of one group; u (points, batch, 3) picks group and rows."""
-    points, batch, _ = u.shape
-    d = z.shape[1]
-    for p in range(points):
-        f = factor[p]
-        for j in range(d):
-            out[p, j] = 0.0
-        for b in range(batch):
-            g = first[f] + min(int(u[p, b, 0] * count[f]), count[f] - 1)
-            m = size[g]
-            one = min(int(u[p, b, 1] * m), m - 1)
-            two = min(int(u[p, b, 2] * (m - 1)), m - 2)
-            if two >= one:
-                two += 1
-            r, s = order[start[g] + one], order[start[g] + two]
-            for j in range(d):
-                out[p, j] += abs(z[r, j] - z[s, j])
-        for j in range(d):
-            out[p, j] /= batch
-
-
-@njit(cache=True)
-def local_variances(
-    z: Array, order: Array, start: Array, size: Array, group: Array, u: Array, replace: bool, rows: Array, out: Array
-) -> None:
-    """Variance (ddof 1) of a batch of rows of one group; u (votes, batch) picks them. rows: room for a group."""
-    votes, batch = u.shape
-    d = z.shape[1]
-    total, square = np.empty(d), np.empty(d)
-    for v in range(votes):
-        s, m = start[group[v]], size[group[v]]
-        for j in range(d):
-            total[j] = square[j] = 0.0
-        if not replace:
-            for i in range(m):
-                rows[i] = order[s + i]
-        origin = order[s]
-        for b in range(batch):
-            if replace:
-                row = order[s + min(int(u[v, b] * m), m - 1)]
-            else:  # shuffle as it goes, and begin a new pass at the end
-                done = b % m
-                t = done + min(int(u[v, b] * (m - done)), m - done - 1)
-                row = rows[t]
-                rows[t] = rows[done]
-                rows[done] = row
-            for j in range(d):
-                gap = z[row, j] - z[origin, j]  # from a row of the group, so that equal codes give exactly 0
-                total[j] += gap
-                square[j] += gap * gap
-        for j in range(d):
-            out[v, j] = max(0.0, square[j] - total[j] * total[j] / batch) / (batch - 1)
-
-
-@njit(cache=True)
-def group_means(z: Array, label: Array, size: Array) -> Array:
-    """The mean of the rows of z (n, d) in each group: (groups, d)."""
-    n, d = z.shape
-    mean = np.zeros((len(size), d))
-    for r in range(n):
-        for j in range(d):
-            mean[label[r], j] += z[r, j]
-    for g in range(len(size)):
-        for j in range(d):
-            mean[g, j] /= size[g]
-    return mean
-
-
-@njit(cache=True)
-def largest_deviations(z: Array, label: Array, size: Array, centre: Array, top: Array, reach: Array) -> None:
-    """reach[:, g, j]: the top[g]-th largest |z[:, j] - centre[g, j]| of group g, and the next larger (itself if none).
-
-    numpy would sort every group to read its few largest rows.
-    """
-    n, d = z.shape
-    first, room = np.empty(len(size), np.int64), 0
-    for g in range(len(size)):
-        first[g] = room
-        room += top[g] * d
-    heap = np.full(room, -1.0)  # per group and code a min-heap of the largest deviations so far
-    least = np.full((len(size), d), -1.0)  # their roots, side by side for the common case
-    for r in range(n):
-        g = label[r]
-        for j in range(d):
-            value = abs(z[r, j] - centre[g, j])
-            if value > least[g, j]:  # replace the root and sift down
-                root = first[g] + j * top[g]
-                at = 0
-                child = 1
-                while child < top[g]:
-                    if child + 1 < top[g] and heap[root + child + 1] < heap[root + child]:
-                        child += 1
-                    if heap[root + child] >= value:
-                        break
-                    heap[root + at] = heap[root + child]
-                    at = child
-                    child = 2 * at + 1
-                heap[root + at] = value
-                least[g, j] = heap[root]
-    for g in range(len(size)):
-        for j in range(d):
-            root = first[g] + j * top[g]
-            reach[0, g, j] = heap[root]
-            reach[1, g, j] = heap[root + 1] if top[g] > 1 else heap[root]
-            if top[g] > 2:
-                reach[1, g, j] = min(heap[root + 1], heap[root + 2])

@@ -31,7 +31,9 @@ class Compiled:
 
     @property
     def dispatcher(self) -> Any:
-        """What numba makes of the function. Compiled functions among its globals become theirs, as it needs them."""
+        """Return what numba makes of the function. Compiled functions among its globals become theirs, as it needs
+        them.
+        """
         if self._found is None:
             self._found = _dispatcher(self.function, self.options)
             known = self.function.__globals__

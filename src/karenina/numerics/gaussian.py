@@ -1,5 +1,5 @@
-"""Gaussians: the KL of a posterior from the prior, how far columns (n, d) are from independent were they Gaussian, and
-sums of Gaussian kernels over all pairs of two sets of points, which an MMD is made of.
+"""Gaussians: the KL of a posterior from the prior; how far columns (n, d) would be from independent if they were
+Gaussian; and sums of Gaussian kernels over all pairs of two sets of points, which an MMD is made of.
 
 Columns must be finite; constant ones are left out.
 """
@@ -23,7 +23,7 @@ _LEAST = -708.0  # below it exp is less than 1e-307: as good as 0 in a sum that 
 
 
 def gaussian_sum(a: Floats, b: Floats) -> float:
-    """Sum of exp(-|x - y|^2) over the rows x of a (n, d) and y of b (m, d).
+    """Return the sum of exp(-|x - y|^2) over the rows x of a (n, d) and y of b (m, d).
 
     >>> round(gaussian_sum(np.array([[0.0], [1.0]]), np.array([[0.0]])), 4)
     1.3679
@@ -33,7 +33,7 @@ def gaussian_sum(a: Floats, b: Floats) -> float:
 
 @njit(cache=True, nogil=True)
 def _sum(a, b):  # type: ignore[no-untyped-def]
-    """b: (d, m)."""
+    """Return the sum for a (n, d) and b (d, m)."""
     squared, power = np.empty(_BLOCK), np.empty(_BLOCK)
     bits = power.view(np.int64)
     total = 0.0
@@ -62,7 +62,7 @@ def _squares(x, b, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _scale(x, power, count):  # type: ignore[no-untyped-def]
-    """x becomes r, and power n in its last bits."""
+    """Divide the exponents x into the rest r, which takes their place, and the power n in the last bits of `power`."""
     for j in range(count):
         value = x[j] if x[j] > _LEAST else _LEAST
         shifted = value * _LOG2_E + _ROUND
@@ -98,7 +98,7 @@ def _total(r, power, count):  # type: ignore[no-untyped-def]
 
 
 def kl_per_latent(mean: NDArray[np.floating], logvar: NDArray[np.floating]) -> Floats:
-    """KL(N(mean, e^logvar) || N(0, 1)) of each latent in nats, averaged over rows: two (n, L) arrays -> (L,).
+    """Return KL(N(mean, e^logvar) || N(0, 1)) of each latent in nats, averaged over rows: two (n, L) arrays -> (L,).
 
     >>> kl_per_latent(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros((2, 2)))
     array([0.5, 0. ])
@@ -108,7 +108,7 @@ def kl_per_latent(mean: NDArray[np.floating], logvar: NDArray[np.floating]) -> F
 
 
 def entropy_per_latent(codes: NDArray[np.floating]) -> Floats:
-    """Entropy in nats of the values that each latent takes, (n, L) -> (L,).
+    """Return the entropy in nats of the values that each latent takes, (n, L) -> (L,).
 
     A rounded code has a posterior without spread, and so no finite KL from a Gaussian. Its KL from the distribution of
     all codes is this entropy, the information that the latent has of the image: 0 for one that is always the same.
@@ -121,7 +121,7 @@ def entropy_per_latent(codes: NDArray[np.floating]) -> Floats:
 
 
 def total_correlation(columns: Floats) -> float:
-    """Total correlation in nats of a Gaussian fitted to columns (n, d): (sum log C_jj - log det C) / 2.
+    """Return the total correlation in nats of a Gaussian fitted to columns (n, d): (sum log C_jj - log det C) / 2.
 
     0 with fewer than two columns that vary; infinite when one is a linear function of others, but for rounding.
 
@@ -139,7 +139,7 @@ def total_correlation(columns: Floats) -> float:
 
 
 def _correlation(columns: Floats) -> Floats:
-    """Correlations (d, d) of columns that vary, of any magnitude."""
+    """Return the correlations (d, d) of columns that vary, of any magnitude."""
     centred = columns / np.abs(columns).max(axis=0)
     centred -= centred.mean(axis=0)
     centred /= np.abs(centred).max(axis=0)
@@ -148,7 +148,8 @@ def _correlation(columns: Floats) -> Floats:
 
 
 def wasserstein_correlation(columns: Floats, *, normalised: bool = False) -> float:
-    """Squared 2-Wasserstein distance between a Gaussian fitted to columns (n, d) and the product of its marginals.
+    """Return the squared 2-Wasserstein distance between a Gaussian fitted to columns (n, d) and the product of its
+    marginals.
 
     2 tr C - 2 tr (D C)^1/2 with D = diag C; `normalised` divides by tr C.
 
@@ -168,7 +169,7 @@ def wasserstein_correlation(columns: Floats, *, normalised: bool = False) -> flo
 
 
 def _trace_of_root(covariance: Floats) -> float:
-    """tr (D C)^1/2, from the eigenvalues of the similar symmetric matrix D^1/2 C D^1/2.
+    """Return tr (D C)^1/2, from the eigenvalues of the similar symmetric matrix D^1/2 C D^1/2.
 
     Eigenvalues that are 0 but for rounding count as 0: their roots would be errors of 1e-8.
     """

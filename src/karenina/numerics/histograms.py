@@ -42,7 +42,7 @@ def discretise(
 def both_ways(
     columns: Floats, bins: int, binning: Binning = "width", limits: tuple[float, float] | None = None
 ) -> tuple[Ints, ...]:
-    """The bins of `discretise`, and where it could as well have put values on edges down, these bins too.
+    """Return the bins of `discretise`, and a second table of bins if values on edges could as well go down.
 
     z and -z have the same ways, so what is averaged over ways does not depend on the sign of a code. Nothing else would
     do: a column that is its own mirror image has no side that could be preferred.
@@ -99,7 +99,9 @@ def _put(place: Floats, bins: int, cell: Ints) -> Ints:
 
 
 def _from_middle(column: Floats, low: float, high: float) -> Floats:
-    """Values as shares of the way from the middle of a range, 0, to its ends, -1 and 1; values outside as the ends."""
+    """Return values as shares of the way from the middle of a range, 0, to its ends, -1 and 1; values outside as the
+    ends.
+    """
     if high / 4 - low / 4 > np.finfo(float).max / 4:  # a span beyond the largest float
         column, low, high = column / 4, low / 4, high / 4
     column = np.clip(column, low, high)
@@ -107,7 +109,7 @@ def _from_middle(column: Floats, low: float, high: float) -> Floats:
 
 
 def _ranks_from_middle(column: Floats) -> Floats:
-    """Rows below minus rows above each value, as a share of all rows: in -1..1."""
+    """Return rows below minus rows above each value, as a share of all rows: in -1..1."""
     ordered = np.sort(column)
     n = len(column)
     return (np.searchsorted(ordered, column) + np.searchsorted(ordered, column, side="right") - n) / n
@@ -143,10 +145,12 @@ def count(labels: Ints, *ways: Ints) -> Counts:
 
 
 def _count(labels: Ints, cells: Ints) -> Counts:
-    """One pass per factor over all codes."""
+    """Count in one pass per factor over all codes."""
     n, d = cells.shape
     width = int(cells.max()) + 1
-    table = _cell_functions(n)
+    c = np.arange(n + 1, dtype=np.float64)
+    g = c * np.log(np.maximum(c, 1))
+    table = {"cells": (c > 0).astype(np.float64), "plugin": g, "jackknife": c * np.diff(g, prepend=0.0)}
     flat = cells.T + (np.arange(d) * width)[:, None]
     code = _cell_sums(np.bincount(flat.ravel(), minlength=d * width).reshape(1, d, width), table)
     factor = [_cell_sums(np.bincount(column).reshape(1, 1, -1), table) for column in labels.T]
@@ -158,12 +162,6 @@ def _count(labels: Ints, cells: Ints) -> Counts:
         code,
         {name: np.array([sums[name] for sums in joint]) for name in table},
     )
-
-
-def _cell_functions(n: int) -> dict[str, Floats]:
-    c = np.arange(n + 1, dtype=np.float64)
-    g = c * np.log(np.maximum(c, 1))
-    return {"cells": (c > 0).astype(np.float64), "plugin": g, "jackknife": c * np.diff(g, prepend=0.0)}
 
 
 def _cell_sums(counts: Ints, table: dict[str, Floats]) -> dict[str, Floats]:
@@ -186,7 +184,7 @@ def _joint_sums(label: Ints, flat: Ints, keys: Ints, width: int, table: dict[str
 
 
 def entropy(sums: dict[str, Floats], n: int, estimator: str) -> Floats:
-    """Entropies in nats from cell sums.
+    """Return entropies in nats from cell sums.
 
     plugin: maximum likelihood, biased down by about (cells - 1) / 2n. miller-madow: plus that term (Miller 1955).
     jackknife: the average over leaving each row out, extrapolated (Zahl 1977), in closed form; the least biased here.
@@ -198,7 +196,7 @@ def entropy(sums: dict[str, Floats], n: int, estimator: str) -> Floats:
 
 
 def information(counts: Counts, estimator: str) -> Floats:
-    """Mutual information (k, d) in nats, never negative; exactly 0 where a code or factor has one cell only."""
+    """Return mutual information (k, d) in nats, never negative; exactly 0 where a code or factor has one cell only."""
     n = counts.n
     mi = (
         entropy(counts.factor, n, estimator)[:, None]
@@ -210,7 +208,7 @@ def information(counts: Counts, estimator: str) -> Floats:
 
 
 def above_chance(counts: Counts) -> NDArray[np.bool_]:
-    """Which pairs (k, d) share more information than independent variables with their sizes would seem to.
+    """Return which pairs (k, d) share more information than independent variables with their sizes would seem to.
 
     Twice the plug-in information times n is the G statistic: chi-squared under independence, with mean
     f = (cells of factor - 1)(cells of code - 1) and variance 2f. Above means by three standard deviations.
@@ -222,7 +220,7 @@ def above_chance(counts: Counts) -> NDArray[np.bool_]:
 def pairwise_information(
     columns: Floats, bins: int = 20, binning: Binning = "width", estimator: str = "plugin"
 ) -> Floats:
-    """Mutual information in nats between binned columns: (d, d), NaN on the diagonal and for constant columns."""
+    """Return the information in nats between binned columns: (d, d), NaN on the diagonal and for constant columns."""
     live = np.flatnonzero(varying(columns))
     pairs = np.full((columns.shape[1], columns.shape[1]), np.nan)
     if len(live):
@@ -233,6 +231,6 @@ def pairwise_information(
 
 
 def mean_over_pairs(pairs: Floats) -> float:
-    """Mean of what is known of pairs (d, d); 0 when nothing is."""
+    """Return the mean of pairs (d, d), leaving out NaN; 0 when all are NaN."""
     known = pairs[~np.isnan(pairs)]
     return float(known.mean()) if len(known) else 0.0

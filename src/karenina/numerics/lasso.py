@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.numerics.arrays import Floats, Ints, range_unit
+from karenina.numerics.arrays import Floats, Ints
+from karenina.numerics.columns import range_unit
 from karenina.numerics.compile import njit
 
 Array = NDArray[Any]
@@ -46,7 +47,9 @@ _WIDTH = 48
 
 @njit(cache=True)
 def _factored(gram: Array, support: Array, first: int, m: int, low: Array) -> bool:
-    """Cholesky rows first..m-1 of the support's block of the Gram matrix; False if one depends on those before it."""
+    """Write Cholesky rows first..m-1 of the support's block of the Gram matrix; False if one depends on those before
+    it.
+    """
     for a in range(first, m):
         for b in range(a + 1):
             value = gram[support[a], support[b]]
@@ -116,7 +119,7 @@ def _leave(gram: Array, w: Array, support: Array, m: int, out: int, low: Array) 
 
 @njit(cache=True)
 def lasso_paths(gram: Array, covariance: Array, grid: Array) -> Array:
-    """Lasso weights for each target (columns of covariance) at each of its falling penalties: (k, alphas, d).
+    """Return lasso weights for each target (columns of covariance) at each of its falling penalties: (k, alphas, d).
 
     An active-set method, exact also for inputs that depend on each other. While support and signs stay, the optimum is
     u - alpha v, and target - gram w is p + alpha q. Weights move there until one of them is 0 and leaves the support;
@@ -179,7 +182,7 @@ def lasso_paths(gram: Array, covariance: Array, grid: Array) -> Array:
 
 @njit(cache=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
 def descend(G: Floats, W: Floats, H: Floats, alpha: float, grouped: bool, tol: float, max_iter: int) -> bool:
-    """Coordinate descent on 1/2 tr(W'GW) - tr(W'C) + alpha |W|, in place; True when it converged.
+    """Minimise 1/2 tr(W'GW) - tr(W'C) + alpha |W| by coordinate descent, in place; True when it converged.
 
     |W| is the sum of the norms of the rows (`grouped`: multi-task lasso) or of all absolute values (one lasso
     per target).
@@ -225,14 +228,14 @@ def descend(G: Floats, W: Floats, H: Floats, alpha: float, grouped: bool, tol: f
 
 @njit(cache=True)
 def multitask(G: Floats, C: Floats, alpha: float) -> tuple[Floats, bool]:
-    """Weights (L, T) of the multi-task lasso at one alpha, and whether descent converged."""
+    """Return weights (L, T) of the multi-task lasso at one alpha, and whether descent converged."""
     W = np.zeros(C.shape)
     return W, descend(G, W, C.copy(), alpha, True, _TOL, _ITERATIONS)
 
 
 @njit(cache=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
 def _path_errors(G: Floats, C: Floats, A: Floats, B: Floats, alphas: Floats, weight: float, out: Floats) -> bool:
-    """Adds weight * (tr(W'AW) - 2 tr(W'B)), the held-out error up to a constant, of each alpha to `out`."""
+    """Add weight * (tr(W'AW) - 2 tr(W'B)), the held-out error up to a constant, of each alpha to `out`."""
     L, T = C.shape
     W = np.zeros((L, T))
     H = C.copy()
@@ -274,7 +277,7 @@ class Centred(NamedTuple):
 
 
 def centred(moments: Floats, u: Floats, v: Floats, sizes: Ints) -> Centred:
-    """From raw moments (F, L, T) of folds of rows (p, q): their sums of pq', of p (F, L) and of q (F, T)."""
+    """Centre raw moments (F, L, T) of folds of rows (p, q): their sums of pq', of p (F, L) and of q (F, T)."""
     n, total, all_u, all_v = sizes.sum(), moments.sum(axis=0), u.sum(axis=0), v.sum(axis=0)
     kept = (n - sizes)[:, None]
     kept_u, kept_v = all_u - u, all_v - v
@@ -285,7 +288,7 @@ def centred(moments: Floats, u: Floats, v: Floats, sizes: Ints) -> Centred:
 
 
 def _about(moments: Floats, u: Floats, v: Floats, x: Floats, y: Floats, size: Any) -> Floats:
-    """The sum of (p - x)(q - y)' over rows (p, q), from their sum of pq', their sums u and v, and their number."""
+    """Return the sum of (p - x)(q - y)' over rows (p, q), from the sum of pq', the sums u and v, and their number."""
     u, x, v, y, scaled = u[..., None], x[..., None], v[..., None, :], y[..., None, :], (size * x)[..., None]
     return moments - u * y - x * v + scaled * y  # type: ignore[no-any-return]
 
@@ -302,7 +305,8 @@ def _largest_norm(C: Floats) -> float:
 
 
 def cross_validate(source: Centred, cross: Centred, sizes: Ints, falls: Floats) -> tuple[Floats, float, bool]:
-    """Multi-task lasso whose alpha has the least mean held-out error over the folds: weights (L, T), alpha, converged.
+    """Fit the multi-task lasso whose alpha has the least mean held-out error over the folds: weights (L, T), alpha,
+    whether it converged.
 
     source, cross: moments of the inputs with each other (L, L) and with the targets (L, T); sizes (F,): of the folds.
     falls: the alphas, in units of the least that makes every weight 0.
@@ -354,7 +358,7 @@ def _closed_form(G: Floats, c: Floats, w: Floats, alpha: float, support: Ints, l
 
 @njit(cache=True)
 def lassos(G: Floats, C: Floats, alpha: float) -> tuple[Floats, bool]:
-    """Weights (L, T) of one lasso per target at one alpha, and whether all converged.
+    """Return weights (L, T) of one lasso per target at one alpha, and whether all converged.
 
     Descent of many targets at once finds the signs, the closed form does the rest: up to three times as fast as
     `lasso_paths` for ten inputs.
@@ -382,9 +386,10 @@ GRID = 100  # penalties, from the smallest that gives zero weights down to a tho
 
 
 @dataclass(frozen=True, eq=False)
-class Lasso:
-    """weights: (d, k), of inputs and targets in their units. alpha: (k,), the penalty chosen for each target.
+class LassoFit:
+    """A lasso of k targets on d inputs.
 
+    weights: (d, k), of inputs and targets in their units. alpha: (k,), the penalty chosen for each target.
     centre, unit: (d + k,), means of inputs and targets, and the units they were measured in.
     """
 
@@ -394,17 +399,19 @@ class Lasso:
     unit: Floats
 
     def predict(self, x: Floats) -> Floats:
+        """Return the predictions (m, k) for inputs x (m, d)."""
         d = len(self.weights)
         slope = self.weights / self.unit[:d, None] * self.unit[d:]
         return x @ slope + (self.centre[d:] - self.centre[:d] @ slope)
 
 
-def fit(x: Floats, y: Floats, *, alphas: Sequence[float] | None = None, folds: int = 10, scale: str = "none") -> Lasso:
+def fit(
+    x: Floats, y: Floats, *, alphas: Sequence[float] | None = None, folds: int = 10, scale: str = "none"
+) -> LassoFit:
     """Fit targets y (n, k) on x (n, d). Folds are consecutive blocks of rows: shuffle them first if order matters.
 
     scale: "none", "standard" (inputs and targets in standard deviations) or "range" (in units of their range).
     """
-
     n, d = x.shape
     k = y.shape[1]
     folds = min(folds, n)
@@ -439,11 +446,11 @@ def fit(x: Floats, y: Floats, *, alphas: Sequence[float] | None = None, folds: i
     best = error.argmin(axis=1)
     alpha = grid[np.arange(k), best]
     weights = lasso_paths(total[:d, :d] / n, covariance, alpha[:, None])[:, 0].T
-    return Lasso(weights, alpha, centre * far, unit * far)
+    return LassoFit(weights, alpha, centre * far, unit * far)
 
 
 def _unit(centred: Floats, centre: Floats, scale: str) -> Floats:
-    """What each column is divided by; a column that varies by rounding only is left alone and gets no weight."""
+    """Return what each column is divided by; a column that varies by rounding only is set to 0 and gets no weight."""
     if scale == "none":
         return np.ones(len(centre))
     size = np.sqrt(np.einsum("ij,ij->j", centred, centred) / len(centred))
@@ -455,11 +462,11 @@ def _unit(centred: Floats, centre: Floats, scale: str) -> Floats:
 
 
 def _grid(covariance: Floats, alphas: Sequence[float] | None) -> Floats:
-    """(k, alphas), decreasing, so that each solution starts the next."""
+    """Return the penalties (k, alphas), decreasing, so that each solution starts the next."""
     if alphas is not None:
-        given = np.sort(np.asarray(alphas, np.float64))[::-1]
-        if given.ndim != 1 or not given.size or not (given > 0).all() or not np.isfinite(given).all():
+        falling = np.sort(np.asarray(alphas, np.float64))[::-1]
+        if falling.ndim != 1 or not falling.size or not (falling > 0).all() or not np.isfinite(falling).all():
             raise ValueError(f"alphas must be one or more positive numbers, got {alphas!r}")
-        return np.tile(given, (covariance.shape[1], 1))
+        return np.tile(falling, (covariance.shape[1], 1))
     most = np.maximum(np.abs(covariance).max(axis=0), np.finfo(float).tiny)
     return most[:, None] * np.geomspace(1, 1e-3, GRID)

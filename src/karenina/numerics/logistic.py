@@ -3,6 +3,7 @@
 `multinomial` and `one_vs_rest` find the optimum at one C by Newton's method: inputs are few here (codes: ten or so) and
 rows many, so second-order steps cost little more than gradients and a fit needs ten of them instead of a hundred.
 `cross_validated` chooses C by the steps of scikit-learn's LogisticRegressionCV, which often stops before the optimum.
+`mean_log_loss` is that of a regression without a penalty.
 """
 
 import warnings
@@ -12,17 +13,29 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from karenina.numerics.arrays import Floats, Ints
+from karenina.numerics.compile import njit
 
-STEPS = 100
-MOST_BYTES = 2**27  # of products of column pairs: those of 10,000 rows and 57 columns
-PRODUCTS = 200  # of the Hessian in one step
-PENALTIES = np.logspace(-4, 4, 10)  # and what follows: of cross_validated
+Singles = NDArray[np.float32]
+
+STEPS = 100  # The most that Newton's method and L-BFGS take.
+# The stopping rules of scikit-learn's L-BFGS.
+LBFGS: Any = {"maxiter": STEPS, "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps}
+MOST_BYTES = 2**27  # The most that products of column pairs may take: those of 10,000 rows and 57 columns.
+PRODUCTS = 200  # The most products with the Hessian in one step.
+# `cross_validated` chooses among these penalties by this many folds; on so few rows scikit-learn does the work.
+PENALTIES = np.logspace(-4, 4, 10)
 FOLDS = 5
-FEW = 200  # rows up to which scikit-learn does the work
-BLOCK = 1000  # rows at a time, so that the scores stay in the cache
-NO_OVERFLOW = 100.0  # scores within this need no shift before the exponential
+FEW = 200
+BLOCK = 1000  # It takes so many rows at a time, so that the scores stay in the cache.
+NO_OVERFLOW = 100.0  # Scores within this need no shift before the exponential.
+# The same of `mean_log_loss`, which works in single precision: rows at a time, and those of them whose scores stay in
+# the nearest cache.
+PADDED = 1024
+VECTOR = 256
+NO_OVERFLOW_SINGLE = 60.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +68,7 @@ class Design:
 
     @cached_property
     def spectrum(self) -> tuple[Floats, Floats]:
-        """Eigenvalues (d + 1,) and vectors of the mean of x x'."""
+        """Return eigenvalues (d + 1,) and vectors of the mean of x x'."""
         values, vectors = np.linalg.eigh(self.ones.T @ self.ones / len(self.ones))
         return np.maximum(values, 0), vectors
 
@@ -65,7 +78,7 @@ class Design:
         return penalty
 
     def weighted(self, weights: Floats) -> Floats:
-        """X' diag(w) X of each column w of weights (n, m): (m, d + 1, d + 1)."""
+        """Return X' diag(w) X of each column w of weights (n, m): (m, d + 1, d + 1)."""
         upper, size = weights.T @ self.products, self.ones.shape[1]
         full = np.empty((len(upper), size, size))
         full[:, self.pairs[0], self.pairs[1]] = upper
@@ -73,7 +86,8 @@ class Design:
         return full
 
     def preconditioner(self, weights: Floats, penalty: Floats, shift: float) -> Callable[[Floats], Floats]:
-        """Residuals (d + 1, m) to about (X' diag(w) X + penalty + shift)^-1 times them, for each column w of weights.
+        """Return a function that multiplies residuals (d + 1, m) by about (X' diag(w) X + penalty + shift)^-1, for each
+        column w of weights.
 
         Exact, but for wide designs, where all rows count as much as their mean.
         """
@@ -86,7 +100,7 @@ class Design:
 
 
 def softmax(scores: Floats) -> tuple[Floats, Floats]:
-    """Rows of class probabilities (n, classes), and the log of each row's sum of exponentials (n,)."""
+    """Return rows of class probabilities (n, classes), and the log of each row's sum of exponentials (n,)."""
     top = scores.max(axis=1)
     p = np.exp(scores - top[:, None])
     total = p.sum(axis=1)
@@ -103,7 +117,8 @@ def multinomial(
     c: float = 1.0,
     tolerance: float = 1e-5,
 ) -> Floats:
-    """Weights (d + 1, classes), the intercept last, of the softmax regression of labels 0..classes-1 on the design.
+    """Return weights (d + 1, classes), the intercept last, of the softmax regression of labels 0..classes-1 on the
+    design.
 
     Two classes have one penalised vector, as in scikit-learn, here the difference of the columns.
     weights: (n,), how much each row counts. Newton's method with conjugate gradients inside, preconditioned by each
@@ -126,9 +141,9 @@ def multinomial(
         size = np.abs(gradient).max() / n
         if size < tolerance:
             break
-        share = p / count[:, None]
-        solve = design.preconditioner(p * (1 - share), penalty, 1e-8 * n)  # the shift of all intercepts is free
-        step = _conjugate(ones, p, share, penalty, solve, gradient, min(0.3, np.sqrt(size)))
+        probability = p / count[:, None]
+        solve = design.preconditioner(p * (1 - probability), penalty, 1e-8 * n)  # the shift of all intercepts is free
+        step = _conjugate(ones, p, probability, penalty, solve, gradient, min(0.3, np.sqrt(size)))
         towards = ones @ step
         slope = float((gradient * step).sum())
         length = 1.0
@@ -154,7 +169,7 @@ def _conjugate(
     gradient: Floats,
     tolerance: float,
 ) -> Floats:
-    """The Newton step -H^-1 gradient, to a relative residual of `tolerance`.
+    """Return the Newton step -H^-1 gradient, to a relative residual of `tolerance`.
 
     H v is X' (p * (Xv - the mean of Xv with weights `share`)) + penalty v, without the mean if share is None. `solve`
     is a preconditioner. Products with H are in single precision: an inexact step costs at most another step, and it
@@ -188,7 +203,8 @@ def _conjugate(
 
 
 def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 1e-5) -> Floats:
-    """Weights (d + 1, classes), the intercept last, of one two-class regression per class, this class against the rest.
+    """Return weights (d + 1, classes), the intercept last, of a two-class regression for each class, this class against
+    the rest.
 
     y: (n,) labels 0..classes-1. weights: (2, classes), how much a row of the rest and of the class counts. The Hessians
     of all problems come from one matrix product; for wide designs, steps come from conjugate gradients.
@@ -197,20 +213,20 @@ def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 
     n, d = ones.shape
     penalty = design.ridge(1.0)
     todo = np.arange(weights.shape[1])
-    own = y[:, None] == todo
-    sample = np.where(own, weights[1], weights[0])
+    of_class = y[:, None] == todo
+    sample = np.where(of_class, weights[1], weights[0])
     w, scores = np.zeros((d, len(todo))), np.zeros((n, len(todo)))
     loss = np.full(len(todo), np.inf)
     for _ in range(50):
         p = 1 / (1 + np.exp(-scores))
-        gradient = ones.T @ (sample * (p - own)) + penalty * w[:, todo]
+        gradient = ones.T @ (sample * (p - of_class)) + penalty * w[:, todo]
         size = np.abs(gradient).max(axis=0) / n
-        going = size > tolerance
-        if not going.any():
+        left = size > tolerance
+        if not left.any():
             break
-        if not going.all():
-            todo, own, sample, scores = todo[going], own[:, going], sample[:, going], scores[:, going]
-            p, gradient, loss = p[:, going], gradient[:, going], loss[going]
+        if not left.all():
+            todo, of_class, sample, scores = todo[left], of_class[:, left], sample[:, left], scores[:, left]
+            p, gradient, loss = p[:, left], gradient[:, left], loss[left]
         bend = sample * p * (1 - p)
         if design.wide:
             solve = design.preconditioner(bend, penalty, 1e-10 * n)
@@ -223,7 +239,9 @@ def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 
         length = np.ones(len(todo))
         for _ in range(30):
             trial, moved = w[:, todo] + length * step, scores + length * towards
-            new = (sample * _softplus(np.where(own, -moved, moved))).sum(axis=0) + (penalty * trial**2).sum(axis=0) / 2
+            against = np.where(of_class, -moved, moved)
+            loss_of = np.maximum(against, 0) + np.log1p(np.exp(-np.abs(against)))  # log(1 + exp) without overflow
+            new = (sample * loss_of).sum(axis=0) + (penalty * trial**2).sum(axis=0) / 2
             short = new > loss + 1e-4 * length * slope + 1e-12 * np.abs(new)
             if not short.any():
                 break
@@ -232,14 +250,11 @@ def one_vs_rest(design: Design, y: Ints, weights: Floats, *, tolerance: float = 
     return w
 
 
-def _softplus(a: Floats) -> Floats:
-    """log(1 + exp(a)) without overflow."""
-    return np.maximum(a, 0) + np.log1p(np.exp(-np.abs(a)))
-
-
 @dataclass(frozen=True, eq=False)
 class CrossValidated:
-    """weights: (classes, d + 1), the intercept last; a single row for two classes. c: the penalty chosen."""
+    """A fitted regression. weights: (classes, d + 1), the intercept last; a single row for two classes. c: the penalty
+    chosen.
+    """
 
     weights: Floats
     c: float
@@ -292,40 +307,41 @@ def _labels(weights: Floats, x: Floats) -> Ints:
 
 
 def _path(x: Floats, y: Ints, classes: int, penalties: Floats, start: Floats | None = None) -> list[Floats]:
-    """Weights for each penalty C of mean loss + ||W||^2 / (2 C n), the intercept free."""
+    """Return weights for each penalty C of mean loss + ||W||^2 / (2 C n), the intercept free."""
     from scipy.optimize import minimize
 
     shape = (classes if classes > 2 else 1, x.shape[1])
     part = _multinomial if classes > 2 else _binary
     blocks = [(x[i : i + BLOCK], y[i : i + BLOCK]) for i in range(0, len(x), BLOCK)]
     longest = np.sqrt((x**2).sum(axis=1).max())
-    own = np.zeros(shape)  # the sum of each class's own rows
-    np.add.at(own, y if classes > 2 else np.zeros_like(y), x if classes > 2 else y[:, None] * x)
+    of_own_class = np.zeros(shape)  # the sum of each class's own rows
+    np.add.at(of_own_class, y if classes > 2 else np.zeros_like(y), x if classes > 2 else y[:, None] * x)
 
     def objective(flat: Floats, ridge: float) -> tuple[float, Floats]:
         w = flat.reshape(shape)
         small = longest * np.sqrt((w**2).sum(axis=1).max()) < NO_OVERFLOW
-        loss, gradient = 0.0, -own
+        loss, gradient = 0.0, -of_own_class
         for rows, labels in blocks:
-            more, slope = part(w, rows, labels, small)
-            loss += more
+            part_loss, slope = part(w, rows, labels, small)
+            loss += part_loss
             gradient += slope
         gradient /= len(x)
         gradient[:, :-1] += ridge * w[:, :-1]
         return loss / len(x) + ridge / 2 * float((w[:, :-1] ** 2).sum()), gradient.ravel()
 
-    options: Any = {"maxiter": STEPS, "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps}
     w = np.zeros(shape) if start is None else start
     path = []
     for c in penalties:
-        found = minimize(objective, w.ravel(), (1 / (c * len(x)),), method="L-BFGS-B", jac=True, options=options)
+        found = minimize(objective, w.ravel(), (1 / (c * len(x)),), method="L-BFGS-B", jac=True, options=LBFGS)
         w = found.x.reshape(shape)
         path.append(w)
     return path
 
 
 def _multinomial(w: Floats, x: Floats, y: Ints, small: bool) -> tuple[float, Floats]:
-    """The cross-entropy summed over rows, and sum_i p_i x_i. Scores are (classes, n), so that sums run along rows."""
+    """Return the cross-entropy summed over rows, and sum_i p_i x_i. Scores are (classes, n), so that sums run along
+    rows.
+    """
     p = w @ x.T
     if not small:
         p -= p.max(axis=0)
@@ -339,3 +355,138 @@ def _binary(w: Floats, x: Floats, y: Ints, small: bool) -> tuple[float, Floats]:
     score = x @ w[0]
     loss = np.logaddexp(0, score) - y * score
     return float(loss.sum()), (np.exp(-np.logaddexp(0, -score)) @ x)[None]
+
+
+class PaddedRows:
+    """Inputs (n, p) with a column of ones, in blocks of PADDED rows that are filled up with zeros."""
+
+    def __init__(self, x: Floats):
+        n, p = x.shape
+        blocks = -(-n // PADDED)
+        padded = np.zeros((blocks * PADDED, p + 1), np.float32)
+        padded[:n, :p] = x
+        padded[:n, p] = 1
+        self.n = n
+        self.x = np.ascontiguousarray(padded.reshape(blocks, PADDED, p + 1).transpose(0, 2, 1))
+        self.longest = float(np.sqrt((padded.astype(np.float64) ** 2).sum(axis=1).max()))
+
+    def filled(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Return a value per row (n,) in the same blocks, with zeros at the end."""
+        full = np.zeros(self.x.shape[0] * PADDED, column.dtype)
+        full[: self.n] = column
+        return full.reshape(-1, PADDED)
+
+
+def mean_log_loss(rows: PaddedRows, y: Ints, classes: int) -> float:
+    """Return the mean of -log p(own class) in nats over the rows (n,) fitted, of labels 0..classes-1 (all present).
+
+    It is that of softmax regression without a penalty, by the steps of scikit-learn's LogisticRegression(C=inf).
+    Classes weigh alike in the fit, rows in the mean (Hsu et al. 2023, as released). Where classes can be separated
+    there is no best fit: the loss is that after at most 100 steps of L-BFGS from zero, which end when no entry of the
+    gradient exceeds 1e-4. Exponentials are in single precision, sums of losses in double.
+    """
+    from scipy.optimize import minimize
+
+    p = rows.x.shape[1]
+    labels = rows.filled(y)
+    balanced = rows.filled((rows.n / classes / np.bincount(y, minlength=classes))[y].astype(np.float32))
+    wanted = np.zeros((classes, p))  # the sum of each class's own rows, weighted
+    for x, label, weight in zip(rows.x, labels, balanced):
+        onehot = np.zeros((classes, PADDED), np.float32)
+        onehot[label, np.arange(PADDED)] = weight
+        wanted += onehot @ x.T
+    room = np.empty((classes, PADDED), np.float32), np.empty((p, PADDED), np.float32)
+    # Largest scores of the rows, 0 at first, and the weights that had them: while no score can have moved far, they do.
+    tops, then = np.zeros(labels.shape, np.float32), np.zeros(wanted.shape)
+
+    def objective(flat: Floats) -> tuple[float, Floats]:
+        w = flat.reshape(wanted.shape)
+        shift = rows.longest * float(np.sqrt(((w - then) ** 2).sum(axis=1).max())) > NO_OVERFLOW_SINGLE
+        if shift:
+            then[:] = w
+        gradient = -wanted
+        loss = loss_and_gradient(w.astype(np.float32), rows.x, labels, balanced, shift, tops, *room, gradient)
+        return loss / rows.n, gradient.ravel() / rows.n
+
+    w = minimize(objective, np.zeros(wanted.size), method="L-BFGS-B", jac=True, options=LBFGS).x.reshape(wanted.shape)
+    once = rows.filled(np.ones(rows.n, np.float32))
+    loss = loss_and_gradient(w.astype(np.float32), rows.x, labels, once, True, tops, *room, np.zeros(wanted.shape))
+    return max(0.0, loss / rows.n)
+
+
+@njit(cache=True, fastmath=True)
+def _exponentials(scores: Singles, top: Singles, total: Singles, shift: bool) -> None:
+    """Write exp(scores - top) in place, (K, n), and its sums over classes into `total` (n,).
+
+    `top` (n,) is written with `shift`: the largest score of each row. Without, it is near enough for no overflow. Every
+    inner loop runs over the rows of a block without a call, so that it becomes vector instructions; hence an
+    exponential of our own: 2^t = 2^i 2^f with a polynomial for 2^f, |f| <= 1/2, whose relative error is 2e-7.
+    """
+    classes, n = scores.shape
+    power = np.empty(VECTOR, np.int32)
+    power_of_two = power.view(np.float32)
+    for begin in range(0, n, VECTOR):
+        high, sums = top[begin : begin + VECTOR], total[begin : begin + VECTOR]
+        for b in range(VECTOR):
+            sums[b] = 0.0
+        if shift:
+            for k in range(classes):
+                row = scores[k, begin : begin + VECTOR]
+                for b in range(VECTOR):
+                    high[b] = row[b] if k == 0 or row[b] > high[b] else high[b]
+        for k in range(classes):
+            row = scores[k, begin : begin + VECTOR]
+            for b in range(VECTOR):
+                t = (row[b] - high[b]) * np.float32(1.4426950408889634)
+                t = t if t > np.float32(-126.0) else np.float32(-126.0)
+                i = np.floor(t + np.float32(0.5))
+                f = t - i
+                power[b] = (np.int32(i) + np.int32(127)) << np.int32(23)
+                p = np.float32(1.5403530e-4)
+                p = p * f + np.float32(1.3333558e-3)
+                p = p * f + np.float32(9.6181291e-3)
+                p = p * f + np.float32(5.5504109e-2)
+                p = p * f + np.float32(2.4022651e-1)
+                p = p * f + np.float32(6.9314718e-1)
+                row[b] = p * f + np.float32(1.0)
+            for b in range(VECTOR):
+                row[b] *= power_of_two[b]
+                sums[b] += row[b]
+
+
+@njit(cache=True, fastmath=True)
+def loss_and_gradient(
+    w: Singles,
+    x: Singles,
+    y: Ints,
+    weights: Singles,
+    shift: bool,
+    tops: Singles,
+    scores: Singles,
+    weighted: Singles,
+    gradient: Floats,
+) -> float:
+    """Return sum_i weight_i (-log p_i of the own class), and add sum_i weight_i p_i x_i to `gradient` (K, p).
+
+    w (K, p). x (blocks, p, rows), y and weights (blocks, rows): rows of weight 0 fill up the last block, and a block
+    has a multiple of VECTOR rows. tops (blocks, rows): what is taken off the scores of a row before exponentials, their
+    largest with `shift`. scores (K, rows) and weighted (p, rows) are scratch.
+    """
+    rows = x.shape[2]
+    total = np.empty(rows, np.float32)
+    loss = 0.0
+    for block in range(len(x)):
+        own, weight, top = y[block], weights[block], tops[block]
+        np.dot(w, x[block], scores)
+        for b in range(rows):
+            loss -= weight[b] * scores[own[b], b]
+        _exponentials(scores, top, total, shift)
+        for b in range(rows):
+            loss += weight[b] * (np.log(np.float64(total[b])) + top[b])
+            total[b] = weight[b] / total[b]
+        for j in range(x.shape[1]):
+            column, scaled = x[block, j], weighted[j]
+            for b in range(rows):
+                scaled[b] = column[b] * total[b]
+        gradient += np.dot(scores, weighted.T)
+    return loss

@@ -4,12 +4,14 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.special import digamma
 
-from karenina.numerics.arrays import Floats, Ints, range_unit
+from karenina.numerics.arrays import Floats, Ints
+from karenina.numerics.columns import range_unit
 from karenina.numerics.compile import njit
 
 
 def label_information(code: Floats, label: Ints, neighbours: int) -> float:
-    """Information in nats between a continuous code (n,) and labels (n,): Ross 2014, PLoS ONE 9(2), equation 2.
+    """Return the information in nats between a continuous code (n,) and labels (n,): Ross 2014, PLoS ONE 9(2), equation
+    2.
 
     psi(n) + <psi(k)> - <psi(n_label)> - <psi(m)>: m rows lie within the distance to the k-th neighbour of the same
     label. Rows alone in their class are left out. Where k or more neighbours share the row's value the distance is 0
@@ -37,7 +39,7 @@ def label_information(code: Floats, label: Ints, neighbours: int) -> float:
 
 
 def _inside(column: Floats, radius: Floats) -> Ints:
-    """Rows, each itself included, strictly nearer than radius; at radius 0 the rows at the same value."""
+    """Count the rows, each itself included, strictly nearer than radius; at radius 0 the rows at the same value."""
     ordered = np.sort(column)
     above = _nearer(ordered, column, radius)
     below = _nearer(-ordered[::-1], -column, radius)
@@ -45,7 +47,7 @@ def _inside(column: Floats, radius: Floats) -> Ints:
 
 
 def _nearer(ordered: Floats, centre: Floats, radius: Floats) -> Ints:
-    """How many sorted values v have v - centre < radius, or <= 0 at radius 0.
+    """Count the sorted values v that have v - centre < radius, or <= 0 at radius 0.
 
     centre + radius is rounded, so the search can land a step off; the differences themselves decide.
     """
@@ -60,7 +62,7 @@ def _nearer(ordered: Floats, centre: Floats, radius: Floats) -> Ints:
 
 
 def _radius(code: Floats, start: Ints, end: Ints, k: Ints) -> Floats:
-    """Distance from each row to its k-th neighbour within its sorted segment start..end."""
+    """Return the distance from each row to its k-th neighbour within its sorted segment start..end."""
     position = np.arange(len(code))
     best = np.full(len(code), np.inf)
     for below in range(int(k.max()) + 1):
@@ -72,7 +74,8 @@ def _radius(code: Floats, start: Ints, end: Ints, k: Ints) -> Floats:
 
 
 def pair_information(first: Floats, second: Floats, neighbours: int) -> float:
-    """Information in nats between two continuous variables (n,): Kraskov et al. 2004, estimator 1, equation 8.
+    """Return the information in nats between two continuous variables (n,): Kraskov et al. 2004, estimator 1, equation
+    8.
 
     psi(n) + <psi(k) - psi(n_x + 1) - psi(n_y + 1)>, counts strictly within the distance to the k-th joint neighbour in
     the maximum norm; tied rows as in Gao et al. 2017.
@@ -91,7 +94,7 @@ def pair_information(first: Floats, second: Floats, neighbours: int) -> float:
 
 
 def _unit(column: Floats) -> Floats:
-    """Centred with standard deviation 1, so that neither variable dominates the maximum norm."""
+    """Return the column centred and with standard deviation 1, so that neither variable dominates the maximum norm."""
     column = column / max(np.abs(column).max(), np.finfo(float).tiny)
     centred = column - column.mean()
     scale = centred.std()
@@ -100,7 +103,8 @@ def _unit(column: Floats) -> Floats:
 
 @njit(cache=True)
 def _information(x: Floats, order: Ints, labels: Ints, neighbours: int, psi: Floats) -> Floats:
-    """Of x (n,), which rises, and each row of labels (k, n) in another order, x[i] belonging to labels[:, order[i]].
+    """Return the information of x (n,), which rises, and of each row of labels (k, n) in another order: x[i] belongs to
+    labels[:, order[i]].
 
     psi(n) + mean of psi(k) - psi(size of the class) - psi(m): m rows, the row itself among them, lie nearer than the
     k-th neighbour of the same class. That distance changes by no more than a step along x does, so the windows of both
@@ -157,7 +161,8 @@ def _information(x: Floats, order: Ints, labels: Ints, neighbours: int, psi: Flo
 
 
 def class_information(codes: Floats, labels: Ints, neighbours: int, seed: int = 0) -> Floats:
-    """Information in nats between continuous codes (n, d) and labels (n, k) from 0 on: (k, d). Ross (2014), equation 2.
+    """Return the information in nats between continuous codes (n, d) and labels (n, k) from 0 on: (k, d). Ross (2014),
+    equation 2.
 
     That of scikit-learn's mutual_info_classif(code, label, n_neighbors=neighbours, random_state=seed), which divides
     a code by its standard deviation and adds noise of 1e-10 of its size, so that no two rows tie. Classes of fewer than

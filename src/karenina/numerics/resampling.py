@@ -1,4 +1,5 @@
-"""Rank correlations of many columns at once, and 95 % intervals: of correlations, medians, and what seeds repeat.
+"""Rank correlations of many columns at once, and 95 % intervals of correlations, of medians, and of statistics
+that several seeds repeat.
 
 How often each covers is simulated in benchmarks/intervals.py.
 """
@@ -41,12 +42,12 @@ def kendall(x: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _by_pattern(x: Floats, correlate: Correlate) -> tuple[Floats, Floats, Floats]:
-    """Columns that lack the same rows are treated together."""
+    """Correlate columns that lack the same rows together."""
     found = [np.full((x.shape[1], x.shape[1]), np.nan) for _ in range(3)]
     patterns = list(same_rows(x))
     for i, (first, rows) in enumerate(patterns):
-        for second, more in patterns[i:]:
-            both = rows & more
+        for second, other_rows in patterns[i:]:
+            both = rows & other_rows
             if both.sum() < 3:
                 continue
             columns = np.union1d(first, second)
@@ -58,7 +59,7 @@ def _by_pattern(x: Floats, correlate: Correlate) -> tuple[Floats, Floats, Floats
 
 
 def same_rows(x: Floats) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
-    """Groups of columns that have a value in the same rows: (columns, rows)."""
+    """Yield groups of columns that have a value in the same rows: (columns, rows)."""
     patterns, group = np.unique(~np.isnan(x), axis=1, return_inverse=True)
     for i in range(patterns.shape[1]):
         yield np.flatnonzero(group == i), patterns[:, i]
@@ -78,7 +79,9 @@ def _spearman(x: Floats) -> tuple[Floats, Floats, Floats]:
         above[order, a] = (sums[-1] - 0.5 * (sums[equal[0]] + sums[equal[1]])) / n
 
     def influence(a: int) -> Floats:
-        """Of each row on the products of column a with every column: its own part, and what it does to the ranks."""
+        """Return the influence of each row on the products of column a with every column: its own part, and what it
+        does to the ranks.
+        """
         moved: Floats = ranks[:, a, None] * ranks + above[:, a] + above[:, :, a]
         return moved - moved.mean(axis=0)
 
@@ -154,7 +157,7 @@ def median_bounds(groups: list[Floats]) -> tuple[Floats, list[str]]:
 
 
 def quartiles(groups: list[Floats]) -> Floats:
-    """Least value, quartiles and greatest value (G, 5) of each group."""
+    """Return the least value, the quartiles and the greatest value (G, 5) of each group."""
     out = np.full((len(groups), 5), np.nan)
     for size in {len(group) for group in groups} - {0}:
         which = [i for i, group in enumerate(groups) if len(group) == size]
@@ -196,7 +199,8 @@ def without_each(unit: NDArray[Any], statistic: Callable[[NDArray[np.bool_]], fl
 
 
 def medians(start: Ints, values: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:
-    """Median (R,) of each run values[start[i]:start[i + 1]] and an interval (R, 2) of the median that it estimates.
+    """Return the median (R,) of each run values[start[i]:start[i + 1]] and an interval (R, 2) of the median that it
+    estimates.
 
     The interval goes from the k-th smallest to the k-th largest value. It misses the true median only if fewer than k
     of the n values lie on one side of it, so it covers with probability 1 - 2 P(Binomial(n, 1/2) < k) or more, whatever
@@ -222,7 +226,7 @@ def medians(start: Ints, values: Floats, confidence: float = 0.95) -> tuple[Floa
 
 
 def least_for_interval(confidence: float = 0.95) -> int:
-    """How many values an interval of this confidence needs.
+    """Return how many values an interval of this confidence needs.
 
     >>> least_for_interval(), least_for_interval(0.75)
     (6, 3)

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.numerics.arrays import Floats, distinct
+from karenina.numerics.arrays import Floats
+from karenina.numerics.columns import distinct
 from karenina.numerics.compile import njit
 
 Array = NDArray[Any]
@@ -30,7 +31,7 @@ Array = NDArray[Any]
 
 @njit(cache=True)
 def draw(state: Array, count: int) -> int:
-    """An integer below count from a xorshift generator, whose state is one uint64."""
+    """Return an integer below count from a xorshift generator, whose state is one uint64."""
     state[0] ^= state[0] << np.uint64(13)
     state[0] ^= state[0] >> np.uint64(7)
     state[0] ^= state[0] << np.uint64(17)
@@ -39,7 +40,7 @@ def draw(state: Array, count: int) -> int:
 
 @njit(cache=True)
 def shuffle(order: Array, state: Array) -> None:
-    """Fisher-Yates."""
+    """Shuffle in place, as Fisher and Yates do."""
     for i in range(len(order) - 1, 0, -1):
         pick = draw(state, i + 1)
         f = order[pick]
@@ -64,7 +65,7 @@ def _part(source: Array, keys: Array, low: int, high: int, side: Array, mask: An
 
 @njit(cache=True)
 def _threshold(codes: Array, keys: Array, f: int, cut: int, mask: Any) -> float:
-    """The middle between the two rows at the cut, or the lower one where no float lies between them."""
+    """Return the middle between the two rows at the cut, or the lower one where no float lies between them."""
     below, above = codes[keys[f, cut] & mask, f], codes[keys[f, cut + 1] & mask, f]
     middle = below / 2 + above / 2
     return middle if below <= middle < above else below
@@ -72,7 +73,7 @@ def _threshold(codes: Array, keys: Array, f: int, cut: int, mask: Any) -> float:
 
 @njit(cache=True)
 def _best_split(keys: Array, low: int, high: int, residual: Array, order: Array, mask: Any, state: Array) -> Any:
-    """Feature, last position on the left, and gain of the split that takes most squared error away.
+    """Return feature, last position on the left, and gain of the split that takes most squared error away.
 
     The gain is (left m - total seen)^2 / (seen rest m); fractions are compared without dividing. Features come in
     random order, so that equal ones win equally often.
@@ -172,7 +173,7 @@ def add_up(codes: Array, feature: Array, cut: Array, leaf: Array, out: Array) ->
 
 @njit(cache=True)
 def _node_totals(keys: Array, low: int, high: int, weight: Array, y: Array, mask: Any, totals: Array) -> Any:
-    """Weight of a node, its totals (of y, or of each class), and whether all its targets are equal."""
+    """Return the weight of a node and whether all its targets are equal; write its totals (of y, or of each class)."""
     for c in range(len(totals)):
         totals[c] = 0.0
     count = 0.0
@@ -205,7 +206,7 @@ def _best_of_some(
     state: Array,
     left: Array,
 ) -> Any:
-    """Feature, last position on the left, and gain, of the best split among `some` features drawn at random.
+    """Return feature, last position on the left, and gain of the best split among `some` features drawn at random.
 
     One total: variance; several: Gini. Either way the gain is the rise of sum(totals^2) / weight. Constant features
     count among those drawn, but the search continues until one varies, as in scikit-learn.
@@ -264,7 +265,7 @@ def grow_forest_tree(
     spare: Array,
     side: Array,
 ) -> Any:
-    """One tree of a random forest, grown from the keys of its bootstrap rows (which it reorders).
+    """Grow one tree of a random forest from the keys of its bootstrap rows (which it reorders).
 
     Returns feature (-1 in leaves), threshold, first child (the other follows it), values (nodes, classes; one column of
     means with classes = 1), and the importance of each code.
@@ -324,7 +325,7 @@ TIE = 1 + 1e-10
 
 @njit(cache=True)
 def _best_bin_split(hist: Array, order: Array, state: Array) -> tuple[int, int, float]:
-    """Code, bin and gain of the split that takes most squared error away; equal ones fall at random."""
+    """Return code, bin and gain of the split that takes most squared error away; among equal ones chance decides."""
     bins = hist.shape[1]
     total = count = 0.0
     for b in range(bins):
@@ -332,7 +333,9 @@ def _best_bin_split(hist: Array, order: Array, state: Array) -> tuple[int, int, 
         count += hist[0, b, 1]
     feature, cut, most = -1, -1, count * 2.3e-16  # a node whose variance is rounding error stays a leaf
     shuffle(order, state)
-    draw(state, 1)  # decides nothing, and keeps the stream of random numbers that earlier results were drawn from
+    draw(
+        state, 1
+    )  # The number is not used: it keeps the stream of random numbers that earlier results were drawn from.
     for i in range(len(order) - 1, -1, -1):
         f = order[i]
         left = seen = 0.0
@@ -373,7 +376,8 @@ def _subtract(a: Array, b: Array, out: Array) -> None:
 
 @njit(cache=True)
 def _bin_threshold(counts: Array, b: int, ends: Array) -> float:
-    """Half way between the node's values on both sides of the split after bin b. ends: least and largest of each bin.
+    """Return the middle between the node's values on both sides of the split after bin b. ends: least and largest of
+    each bin.
 
     Bins that hold none of the node's rows are passed over: where rows are few, what lies between them is far apart.
     """
@@ -487,8 +491,7 @@ class Sorted:
         return cls(np.ascontiguousarray(codes), keys, dtype((1 << bits) - 1))
 
     def grower(self) -> Callable[..., None]:
-        """What grows a tree on these codes into given arrays."""
-
+        """Return a function that grows a tree on these codes into given arrays."""
         room = np.empty_like(self.keys), np.empty(len(self.codes), self.keys.dtype), np.empty(len(self.codes), np.uint8)
         return partial(grow_boosted, self.codes, self.keys, self.mask, *room)
 
@@ -509,21 +512,20 @@ class Binned:
         bins = max(len(edge) for edge in edges) + 1
         counts = np.stack([np.bincount(column, minlength=bins) for column in bin_of.T]).astype(np.float64)
         ends = np.zeros((codes.shape[1], bins, 2))
-        for j, (column, own) in enumerate(zip(codes.T, bin_of.T)):
+        for j, (column, column_bins) in enumerate(zip(codes.T, bin_of.T)):
             order = np.argsort(column, kind="stable")
-            first = np.searchsorted(own[order], np.arange(len(edges[j]) + 1))
+            first = np.searchsorted(column_bins[order], np.arange(len(edges[j]) + 1))
             last = np.append(first[1:], len(column)) - 1
             ends[j, : len(first)] = np.stack([column[order[first]], column[order[last]]], axis=1)
         return cls(codes, bin_of.astype(np.uint8), counts, ends)
 
     def grower(self) -> Callable[..., None]:
-        """What grows a tree on these codes into given arrays."""
-
+        """Return a function that grows a tree on these codes into given arrays."""
         return partial(grow_binned, self.bin_of, self.counts, self.ends)
 
 
 def _edges(column: Floats) -> Floats:
-    """The midpoints between the values where one bin ends and the next begins."""
+    """Return the midpoints between the values where one bin ends and the next begins."""
     values, counts = np.unique(column, return_counts=True)
     last = np.arange(len(values) - 1)
     if len(values) > BINS:
@@ -550,14 +552,13 @@ class Boosted:
     classes: int
 
     def decision(self, codes: Floats) -> Floats:
-        """Raw scores (t, n) for codes (n, d)."""
-
+        """Return raw scores (t, n) for codes (n, d)."""
         raw = np.tile(self.start[:, None], len(codes))
         add_up(np.ascontiguousarray(codes, dtype=np.float64), self.feature, self.cut, self.leaf, raw)
         return raw
 
     def predict(self, codes: Floats) -> NDArray[Any]:
-        """Labels (n,) int, or values (n,) float for regression."""
+        """Return labels (n,) int, or values (n,) float for regression."""
         raw = self.decision(codes)
         if not self.classes:
             return raw[0]
@@ -598,13 +599,13 @@ def boost(train: Sorted | Binned, target: NDArray[Any], classes: int, rng: np.ra
 
 
 def _unit(target: Floats) -> float:
-    """A power of two to divide numbers by: trees take a variance below 2e-16 for rounding, and square residuals."""
+    """Return a power of two to divide by: trees take a variance below 2e-16 for rounding, and square residuals."""
     width = float(np.ptp(target))
     return 2.0 ** np.floor(np.log2(width)) if 0 < width < 1 or width > 1e100 else 1.0
 
 
 def _start(target: NDArray[Any], classes: int) -> Floats:
-    """The best constants: the mean, the log odds, or the log shares."""
+    """Return the best constants: the mean, the log odds, or the log shares."""
     if not classes:
         return np.array([target.mean()])
     shares = np.bincount(target, minlength=classes) / len(target)
@@ -622,7 +623,7 @@ def _expected(raw: Floats, classes: int) -> Floats:
 
 
 class Forest(NamedTuple):
-    """What a forest says. importance, splits: (d,), both with sum 1. guess: (depths, rows, classes or 1)."""
+    """What a forest predicts and uses. importance, splits: (d,), each of sum 1. guess: (depths, rows, classes or 1)."""
 
     importance: Floats
     guess: Floats
@@ -639,14 +640,13 @@ def forest(
     depths: Sequence[int],
     max_features: float = 1.0,
 ) -> Forest:
-    """Importances of a forest grown to the last of the rising depths, and predictions for `test` at each.
+    """Return importances of a forest grown to the last of the rising depths, and its predictions for `test` at each.
 
     target: labels 0..classes-1 (Gini), or floats with classes = 0 (variance). Predictions: (depths, rows, classes or
     1), mean class shares or mean values. Importances: the mean over trees of the decrease of impurity by each code, and
     of its share of the splits (Breiman et al. 1984). A tree cut off at a depth is the tree grown to that depth, so that
     one forest serves every depth. max_features: the share of codes tried at a split.
     """
-
     n, d = train.codes.shape
     some = max(1, int(max_features * d))
     columns = max(classes, 1)
@@ -680,7 +680,7 @@ def choose(
     depths: Sequence[int],
     max_features: Sequence[float],
 ) -> tuple[int, float]:
-    """The depth and max_features with the lowest error on the rows left out.
+    """Return the depth and max_features with the lowest error on the rows left out.
 
     parts: per fold its sorted training codes, its codes left out, and the rows of both in `target`.
     """
@@ -689,11 +689,11 @@ def choose(
         return depths[0], max_features[0]
     error = np.zeros((len(max_features), len(depths)))
     for train, out, rows, left in parts:
-        for i, share in enumerate(max_features):
-            guess = forest(train, out, target[rows], classes, rng, depths=depths, max_features=share).guess
+        for i, fraction in enumerate(max_features):
+            guess = forest(train, out, target[rows], classes, rng, depths=depths, max_features=fraction).guess
             if classes:
                 error[i] += (guess.argmax(axis=2) != target[left]).mean(axis=1)
             else:
                 error[i] += ((guess[:, :, 0] - target[left]) ** 2).mean(axis=1)
-    depth, share = divmod(int(error.T.argmin()), len(max_features))
-    return depths[depth], max_features[share]
+    depth, fraction = divmod(int(error.T.argmin()), len(max_features))
+    return depths[depth], max_features[fraction]

@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from karenina._active import ACTIVE_KL
-from karenina.numerics.arrays import Floats, range_unit
+from karenina.numerics.arrays import Floats
 from karenina.numerics.checks import as_matrix
+from karenina.numerics.columns import range_unit
 from karenina.numerics.gaussian import total_correlation as gaussian_total_correlation
 from karenina.numerics.histograms import mean_over_pairs, pairwise_information
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina.numerics.arrays import Floats
 from karenina.numerics.blocks import Blocks
 from karenina.numerics.checks import as_matrix, positive_integer, ranks
-from karenina.tasks._downstream import boosted_labels
-from karenina.tasks._inputs import Array, Rows, rows
+from karenina.tasks._downstream import Rows, boosted_labels, rows
 
 Labels = NDArray[np.int64]
-Sampler = Callable[[Array], ArrayLike] | Blocks
+Sampler = Callable[[Floats], ArrayLike] | Blocks
 
 # How often rows are divided to tell unfairness from chance, and into how many parts.
 DIVISIONS = 4
@@ -33,20 +33,20 @@ class Fairness:
     where no sensitive value has rows enough. intervened: by a sampler, or only conditioned on.
     """
 
-    mean: Array
-    max: Array
+    mean: Floats
+    max: Floats
     intervened: bool
 
     def __float__(self) -> float:
-        """The score of the papers: the mean over targets and sensitive factors of the mean total variation."""
+        """Return the score of the papers: the mean over targets and sensitive factors of the mean total variation."""
         return float(np.nanmean(self.mean))
 
     def summary(self) -> dict[str, float]:
-        """Flat names for tables: fairness_mean, fairness_max."""
+        """Return both scores under flat names for tables: fairness_mean, fairness_max."""
         return {"fairness_mean": float(self), "fairness_max": float(np.nanmax(self.max))}
 
     def scores(self) -> dict[str, float]:
-        """All means and maxima over targets and sensitive factors, under the names of disentanglement_lib."""
+        """Return all means and maxima over targets and sensitive factors, under the names of disentanglement_lib."""
         flat = {}
         for name, pairs in (("mean_fairness", self.mean), ("max_fairness", self.max)):
             for i, j in np.argwhere(np.isfinite(pairs)):
@@ -62,7 +62,8 @@ class Fairness:
 
 
 def total_variation(counts: ArrayLike) -> tuple[float, float]:
-    """Mean (weighted by rows) and maximum over sensitive values of the total variation from the overall distribution.
+    """Return mean (weighted by rows) and maximum over sensitive values of the total variation from the overall
+    distribution.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ def fairness(
     test_codes: ArrayLike | None = None,
     test_factors: ArrayLike | None = None,
 ) -> Fairness:
-    """Unfairness of boosted-tree predictions of each factor towards each other factor.
+    """Measure how unfair boosted-tree predictions of each factor are towards each other factor.
 
     With a sampler the sensitive factor is set to each of its values in turn, in the same rows. Without one, test rows
     are divided by their sensitive value. Divided rows differ by chance alone, and total variation counts that as
@@ -162,7 +163,7 @@ def fairness(
 
 
 def _binned(data: Rows, j: int, bins: int) -> Labels:
-    """Factor j as labels, a continuous one by quantiles."""
+    """Return factor j as labels, a continuous one by quantiles."""
     target = data.target(j)
     if not data.continuous[j]:
         return target
@@ -172,11 +173,13 @@ def _binned(data: Rows, j: int, bins: int) -> Labels:
 
 def _of_blocks(
     blocks: Blocks, width: tuple[int, int], kept: list[int], per_value: int
-) -> tuple[Array, list[tuple[int, slice, Labels]]]:
-    """As `_interventions`, from rows that are encoded already. width: how many codes and factors there are."""
+) -> tuple[Floats, list[tuple[int, slice, Labels]]]:
+    """Return what `_interventions` does, from rows that are encoded already. width: how many codes and factors there
+    are.
+    """
     if len(blocks.values) != width[1] or blocks.codes.shape[2] != width[0]:
-        given = f"{blocks.codes.shape[2]} codes and {len(blocks.values)} factors"
-        raise ValueError(f"the blocks have {given}, expected {width[0]} and {width[1]}")
+        found = f"{blocks.codes.shape[2]} codes and {len(blocks.values)} factors"
+        raise ValueError(f"the blocks have {found}, expected {width[0]} and {width[1]}")
     wanted, groups, begin = [], [], 0
     for j in kept:
         along = blocks.along(j)[:per_value]
@@ -191,11 +194,11 @@ def _interventions(
     data: Rows,
     labels: Labels,
     kept: list[int],
-    sampler: Callable[[Array], ArrayLike],
+    sampler: Callable[[Floats], ArrayLike],
     per_value: int,
     rng: np.random.Generator,
-) -> tuple[Array, list[tuple[int, slice, Labels]]]:
-    """Codes of rows whose factor j was set to each of its values, for all j, and where those of each j are."""
+) -> tuple[Floats, list[tuple[int, slice, Labels]]]:
+    """Return codes of rows whose factor j was set to each of its values, for all j, and where those of each j are."""
     wanted, groups, begin = [], [], 0
     for j in kept:
         values = np.array([np.median(data.factors[labels[:, j] == c, j]) for c in range(labels[:, j].max() + 1)])
@@ -217,7 +220,9 @@ def _plain(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tupl
 
 
 def _excess(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tuple[float, float]:
-    """Total variation is the largest excess of any set of labels: choose the set on some rows, weigh it on others."""
+    """Estimate total variation, the largest excess of any set of labels: choose the set on some rows, weigh it on
+    others.
+    """
     guess, value = ranks(guess), ranks(value)
     table = _counts(guess, value)
     weight = table.sum(axis=0)
@@ -238,13 +243,13 @@ def _excess(guess: NDArray[Any], value: Labels, rng: np.random.Generator) -> tup
     return max(mean, 0.0), max(float(distance.max()), 0.0)
 
 
-def _counts(guess: Labels, value: Labels, shape: tuple[int, ...] | None = None) -> Array:
+def _counts(guess: Labels, value: Labels, shape: tuple[int, ...] | None = None) -> Floats:
     height, columns = shape or (int(guess.max()) + 1, int(value.max()) + 1)
     return np.bincount(guess * columns + value, minlength=height * columns).reshape(height, columns).astype(np.float64)
 
 
-def _gaps(table: Array) -> Array:
-    """Distribution under each sensitive value minus the overall one; 0 for a value without rows."""
+def _gaps(table: Floats) -> Floats:
+    """Return the distribution under each sensitive value minus the overall one; 0 for a value without rows."""
     size = table.sum(axis=0)
     shares = np.divide(table, size, out=np.zeros_like(table), where=size > 0)
     return np.where(size > 0, shares - (table.sum(axis=1) / table.sum())[:, None], 0.0)

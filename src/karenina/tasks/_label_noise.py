@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina.numerics.arrays import Floats
 from karenina.numerics.checks import as_factors, as_matrix, flags
-from karenina.tasks._inputs import Array
 
 # Table 2: how often shape, scale, orientation, x and y are perturbed.
 REGIMES = {
@@ -44,8 +44,8 @@ def label_noise(
     >>> (noisy != v).mean(axis=0).round(1)
     array([0.3, 0. ])
     """
-    given = as_factors(factors)
-    v = as_matrix(given, "factors", least=1)
+    table = as_factors(factors)
+    v = as_matrix(table, "factors", least=1)
     p = _probabilities(regime, v.shape[1])
     sprites = np.arange(v.shape[1]) > 0 if v.shape[1] == 5 and _published(regime) else np.ones(v.shape[1], bool)
     by_order = flags(ordered, sprites, "ordered")
@@ -60,14 +60,14 @@ def label_noise(
         else:
             new = (label + rng.integers(1, max(len(values), 2), size=len(v))) % len(values)
         out[hit, j] = values[new[hit]]
-    return out.astype(given.dtype).reshape(given.shape)
+    return out.astype(table.dtype).reshape(table.shape)
 
 
 def _published(regime: Noise) -> bool:
     return isinstance(regime, (int, np.integer)) and not isinstance(regime, bool)
 
 
-def _probabilities(regime: Noise, k: int) -> Array:
+def _probabilities(regime: Noise, k: int) -> Floats:
     if _published(regime):
         if regime not in REGIMES:
             raise ValueError(f"regime must be 1, 2, 3 or probabilities, got {regime!r}")
@@ -87,14 +87,14 @@ class Robustness:
     where either does not vary.
     """
 
-    clean: Array
-    noisy: Array
-    pearson: Array
-    spearman: Array
+    clean: Floats
+    noisy: Floats
+    pearson: Floats
+    spearman: Floats
 
 
 def robustness(
-    metric: Callable[[Array, NDArray[Any]], Any],
+    metric: Callable[[Floats, NDArray[Any]], Any],
     codes: Sequence[ArrayLike],
     factors: ArrayLike,
     *,
@@ -140,7 +140,7 @@ def robustness(
     )
 
 
-def _correlation(a: Array, b: Array) -> float:
+def _correlation(a: Floats, b: Floats) -> float:
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return float("nan")
     a, b = a - a.mean(), b - b.mean()

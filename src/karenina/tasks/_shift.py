@@ -8,10 +8,19 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina.numerics.arrays import Floats
 from karenina.numerics.checks import are_continuous, as_matrix, one_of, pair, positive_integer, ranks, varying
 from karenina.numerics.trees import Sorted
-from karenina.tasks._downstream import MODELS, Predictor, accuracy, boosted_labels, boosted_values, r2
-from karenina.tasks._inputs import Array, chosen_models, target
+from karenina.tasks._downstream import (
+    MODELS,
+    Predictor,
+    accuracy,
+    boosted_labels,
+    boosted_values,
+    chosen_models,
+    r2,
+    target_of,
+)
 
 Kind = Literal["corner", "correlated"]
 LEAST = 20
@@ -32,16 +41,16 @@ class Shift:
     """
 
     models: tuple[str, ...]
-    seen: Array
-    unseen: Array
+    seen: Floats
+    unseen: Floats
     kind: str
 
     def __float__(self) -> float:
-        """The mean score on unseen rows, of the first model."""
+        """Return the mean score on unseen rows, of the first model."""
         return float(np.nanmean(self.unseen[0]))
 
     def summary(self) -> dict[str, float]:
-        """Flat names for tables: shift_<kind>_<model>_seen and shift_<kind>_<model>_unseen."""
+        """Return mean scores under flat names for tables: shift_<kind>_<model>_seen and shift_<kind>_<model>_unseen."""
         return {
             f"shift_{self.kind}_{model}_{where}": float(np.nanmean(scores[m]))
             for m, model in enumerate(self.models)
@@ -50,7 +59,7 @@ class Shift:
 
 
 def in_corner(factors: ArrayLike, pair_of: tuple[int, int]) -> NDArray[np.bool_]:
-    """Rows (n,) in which both factors are in the upper third of their values, or the last of two."""
+    """Return the rows (n,) in which both factors are in the upper third of their values, or the last of two."""
     v = _pair(factors, pair_of)
     high = np.stack([ranks(column) for column in v.T], axis=1)
     top = high.max(axis=0)
@@ -61,7 +70,8 @@ def in_corner(factors: ArrayLike, pair_of: tuple[int, int]) -> NDArray[np.bool_]
 def near_diagonal(
     factors: ArrayLike, pair_of: tuple[int, int], sigma: float, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Rows (n,) kept with probability exp(-(a - b)^2 / 2 sigma^2), a and b the factors on [0, 1]: correlated rows.
+    """Return rows (n,) that are kept with probability exp(-(a - b)^2 / 2 sigma^2), a and b the factors on [0, 1]:
+    correlated rows.
 
     Traeuble et al. (2021).
     """
@@ -73,7 +83,7 @@ def near_diagonal(
     return kept
 
 
-def _pair(factors: ArrayLike, pair_of: tuple[int, int]) -> Array:
+def _pair(factors: ArrayLike, pair_of: tuple[int, int]) -> Floats:
     v = as_matrix(factors, "factors", least=2)
     if len(pair_of) != 2 or pair_of[0] == pair_of[1] or not all(0 <= j < v.shape[1] for j in pair_of):
         raise ValueError(f"pair must be two different columns of the {v.shape[1]} factors, got {pair_of}")
@@ -137,17 +147,17 @@ def shift(
         first, second = sorted(np.argsort(counts, kind="stable")[-2:].tolist())
         pair_of = (first, second)
     like = ~in_corner(v, pair_of) if kind == "corner" else near_diagonal(v, pair_of, sigma, rng)
-    own, other = rng.permutation(np.flatnonzero(like)), np.flatnonzero(~like)
-    if len(own) < LEAST or not len(other):
-        raise ValueError(f"{len(own)} rows to train on (at least {LEAST} are needed) and {len(other)} unlike them")
-    seen, train = own[: len(own) // 3], own[len(own) // 3 :][:rows]
+    alike, unlike = rng.permutation(np.flatnonzero(like)), np.flatnonzero(~like)
+    if len(alike) < LEAST or not len(unlike):
+        raise ValueError(f"{len(alike)} rows to train on (at least {LEAST} are needed) and {len(unlike)} unlike them")
+    seen, train = alike[: len(alike) // 3], alike[len(alike) // 3 :][:rows]
     number = are_continuous(continuous, v)
     scores = np.full((2, len(names), v.shape[1]), np.nan)
-    tested = np.concatenate([seen, other])
+    tested = np.concatenate([seen, unlike])
     for j in np.flatnonzero(varying(v)):
-        column = target(v[:, j], bool(number[j]))
+        column = target_of(v[:, j], bool(number[j]))
         for m, name in enumerate(names):
             guess = PREDICTORS[name][int(number[j])](z[train], column[train], z[tested], rng)
-            parts = zip((seen, other), np.split(guess, [len(seen)]))
-            scores[:, m, j] = [(r2 if number[j] else accuracy)(column[part], told) for part, told in parts]
+            parts = zip((seen, unlike), np.split(guess, [len(seen)]))
+            scores[:, m, j] = [(r2 if number[j] else accuracy)(column[part], part_guess) for part, part_guess in parts]
     return Shift(names, scores[0], scores[1], kind)

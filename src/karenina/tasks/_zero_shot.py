@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from karenina.numerics.arrays import range_unit
+from karenina.numerics.arrays import Floats
 from karenina.numerics.checks import pair
-from karenina.tasks._inputs import Array, chosen_models
+from karenina.numerics.columns import range_unit
+from karenina.tasks._downstream import chosen_models
 
 DEPTHS = (2, 4, 6, 8, 12, 16, 24)
 MODELS = ("lasso", "forest")
@@ -22,16 +23,16 @@ class ZeroShot:
     that does not vary outside the corner.
     """
 
-    inside: Array
-    outside: Array
+    inside: Floats
+    outside: Floats
     model: str
 
     def __float__(self) -> float:
-        """The mean error in the corner (the averages of Table 5)."""
+        """Return the mean error in the corner (the averages of Table 5)."""
         return float(np.nanmean(self.inside))
 
     def summary(self) -> dict[str, float]:
-        """Flat names for tables: zero_shot_<model>_inside and zero_shot_<model>_outside."""
+        """Return mean errors under flat names for tables: zero_shot_<model>_inside and zero_shot_<model>_outside."""
         means = {"inside": float(self), "outside": float(np.nanmean(self.outside))}
         return {f"zero_shot_{self.model}_{where}": mean for where, mean in means.items()}
 
@@ -39,7 +40,7 @@ class ZeroShot:
 def zero_shot(
     codes: ArrayLike, factors: ArrayLike, inside: ArrayLike, *, model: str = "lasso", seed: int = 0
 ) -> ZeroShot:
-    """Fit factors on codes outside a corner of factor space; the error in the corner and outside it.
+    """Fit factors on codes outside a corner of factor space; measure the error in the corner and outside it.
 
     Parameters
     ----------
@@ -91,14 +92,14 @@ def zero_shot(
     return ZeroShot(errors[0], errors[1], model)
 
 
-def _lasso(x: Array, y: Array, rng: np.random.Generator) -> Any:
+def _lasso(x: Floats, y: Floats, rng: np.random.Generator) -> Any:
     from sklearn.linear_model import LassoCV
 
     # Penalties down to 1e-5 of the largest: shrinkage pulls predictions to the centre, which costs most in a corner.
     return LassoCV(eps=1e-5, cv=min(5, len(y)), max_iter=10_000, tol=1e-6).fit(x, y)
 
 
-def _forest(x: Array, y: Array, rng: np.random.Generator) -> Any:
+def _forest(x: Floats, y: Floats, rng: np.random.Generator) -> Any:
     from sklearn.ensemble import RandomForestRegressor
 
     last = len(y) // 5

@@ -13,7 +13,7 @@ from karenina.audit import EXPERIMENTS, Audit, characteristics, hyperparameters,
 from karenina.audit import table_1 as cases
 from karenina.audit._hyperparameters import summary
 from karenina.audit._rules import sampling_errors
-from karenina.audit.groups import TREES
+from karenina.audit.running import TREES
 from karenina.papers.drawing import correlation_map, panel_grid
 from karenina.papers.tables import PaperTable
 from karenina.studies.analyses.charts import colour

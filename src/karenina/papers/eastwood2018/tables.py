@@ -11,7 +11,7 @@ from karenina._figures import Figure
 from karenina.data.naming import join_name, split_name
 from karenina.evaluation.measures import has_gap
 from karenina.metrics import dci
-from karenina.metrics.plots import hinton
+from karenina.metrics.scoring import hinton
 from karenina.papers.drawing import STEPS, about, panel_grid, show, wall
 from karenina.papers.tables import PaperTable, name
 from karenina.studies.study import NotEnough, Study

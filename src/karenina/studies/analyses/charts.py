@@ -253,7 +253,7 @@ def _draw_heat(ax: Any, panel: Heat) -> Any:
     values[:, list(panel.off)] = np.nan
     low, high = panel.limits
     if panel.squares:
-        from karenina.metrics.plots import hinton
+        from karenina.metrics.scoring import hinton
 
         hinton(ax, values)
     else:

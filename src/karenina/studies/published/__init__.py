@@ -19,7 +19,7 @@ from karenina.studies.study import TASK, UNSUPERVISED, schema, write_parquet
 if TYPE_CHECKING:
     import pandas as pd
 
-    from karenina.metrics.table import Table
+    from karenina.metrics.scoring import Table
 
 TABLES = Path(__file__).parent
 CHECKSUMS = "checksums.json"
