@@ -10,13 +10,14 @@ import pandas as pd
 import pytest
 
 import karenina
+from karenina.drawing.pictures import mosaic
 from karenina.evaluation import scoring
 from karenina.pages import choice as choice_module
 from karenina.pages import contents as contents_module
 from karenina.pages.choice import choices
 from karenina.pages.compare import compare, match
 from karenina.pages.contents import read
-from karenina.pages.model import mosaic, priority
+from karenina.pages.model import priority
 from karenina.pages.page import report, show
 from karenina.selection import choice as selection_choice
 from karenina.studies.analyses import ANALYSES, apply

@@ -244,7 +244,7 @@ def _torchscript(run: "Run", given: Any, folder: Path) -> None:
 
 
 def _hub(run: "Run", given: Any, folder: Path) -> None:
-    from karenina.training.pictures import traverse
+    from karenina.drawing.pictures import traverse
     from karenina.training.run import open as open_run
 
     assert run.path is not None

@@ -1,7 +1,5 @@
 """The page of a fit: the answer, what to know, each active latent with its pictures and a box for its name."""
 
-import base64
-import io
 import json
 import os
 import shlex
@@ -14,11 +12,10 @@ from numpy.typing import NDArray
 from karenina._active import CLEAR_KL
 from karenina._files import write_text
 from karenina._version import __version__
+from karenina.drawing.pictures import animation, mosaic, move_latents, picture, reconstruct
 from karenina.fitting.answer import Fit, headline
 from karenina.fitting.folder import PAGE, read_names
-from karenina.pages.model import picture
 from karenina.selection.choice import CARE, FAIR
-from karenina.training.pictures import mosaic, prior_span
 
 if TYPE_CHECKING:
     from karenina.data import DataSet
@@ -44,6 +41,9 @@ def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
     answer = fit.answer
     given = shlex.quote(os.fspath(images)) if isinstance(images, str | os.PathLike) else "IMAGES"
     out = shlex.quote(str(fit.path))
+    both = None
+    if run is not None:
+        both = picture(mosaic(reconstruct(run, data.sample(10, np.random.default_rng(1))[0])))
     colour = {FAIR: "fair", CARE: "care"}.get(fit.verdict.level, "none")
     about = {"format": 1, "run": answer["run"], "weights": answer.get("weights")}
     # In a script element only "</" and "<!" mean anything, and JSON can spell "<" otherwise.
@@ -57,7 +57,7 @@ def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
         answer=answer,
         look=answer["look"],
         latents=latents_of(run, data, fit) if run is not None else (),
-        reconstructions=_reconstructions(run, data) if run is not None else None,
+        reconstructions=both,
         ranking=fit.ranking.to_dict("records"),
         chosen=answer["run"].rsplit("/", 1)[-1] if answer["run"] else "",
         threshold=CLEAR_KL,
@@ -95,10 +95,10 @@ def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
         if not active[latent]:
             continue
         low, high = np.quantile(codes[:, latent], [0.01, 0.99])
-        reach = prior_span(run)
+        reach = run.prior_span()
         low, high = max(low, -2 * reach), min(high, 2 * reach)
-        frames = move(run, start, int(latent), np.linspace(low, high, FRAMES))
-        ends = [nearest(codes, start, int(latent), float(end), active) for end in (low, high)]
+        frames = move_latents(run, start, [latent], [np.linspace(low, high, FRAMES)])[0]
+        ends = [pool[nearest(codes, start, int(latent), float(end), active)] for end in (low, high)]
         found.append(
             {
                 "latent": int(latent),
@@ -106,8 +106,8 @@ def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
                 "name": names.get(int(latent), ""),
                 "animation": animation(frames),
                 "strip": picture(mosaic(frames[None, np.linspace(0, FRAMES - 1, _STRIP).round().astype(int)])),
-                "low": picture(mosaic(_as_row(pool[ends[0]]))),
-                "high": picture(mosaic(_as_row(pool[ends[1]]))),
+                "low": picture(mosaic(np.divide(ends[:1], 255, dtype=np.float32))),
+                "high": picture(mosaic(np.divide(ends[1:], 255, dtype=np.float32))),
                 "range": (float(low), float(high)),
             }
         )
@@ -129,13 +129,6 @@ def typical(codes: NDArray[np.float32], active: NDArray[np.bool_]) -> NDArray[np
     return codes[int(away.argmin())]
 
 
-def move(run: "Run", start: NDArray[np.float32], latent: int, values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Images (steps, c, h, w) when one latent takes these values and the others stay at `start`."""
-    codes = np.tile(start, (len(values), 1))
-    codes[:, latent] = values
-    return run.decode(codes)
-
-
 def nearest(
     codes: NDArray[np.float32], start: NDArray[np.float32], latent: int, value: float, active: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
@@ -154,33 +147,3 @@ def nearest(
     weights = np.where(active, 1.0, 0.0)
     weights[latent] = max(active.sum() - 1, 1)
     return np.argsort((away * weights).sum(1), kind="stable")[:NEAREST]
-
-
-def animation(frames: NDArray[np.float32]) -> dict[str, Any]:
-    """There and back again, as a GIF that the page carries."""
-    from PIL import Image
-
-    enlarge = max(1, 96 // max(frames.shape[-2:]))
-    images = []
-    for frame in np.concatenate([frames, frames[-2:0:-1]]):
-        pixels = np.round(255 * frame[:3]).clip(0, 255).astype(np.uint8).repeat(enlarge, 1).repeat(enlarge, 2)
-        images.append(
-            Image.fromarray(pixels[0] if len(pixels) != 3 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-        )
-    buffer = io.BytesIO()
-    images[0].save(buffer, format="GIF", save_all=True, append_images=images[1:], duration=90, loop=0)
-    src = f"data:image/gif;base64,{base64.b64encode(buffer.getvalue()).decode()}"
-    return {"src": src, "width": images[0].width, "height": images[0].height}
-
-
-def _reconstructions(run: "Run", data: "DataSet") -> dict[str, Any]:
-    """Images above, what the model makes of them below."""
-    images = data.sample(10, np.random.default_rng(1))[0]
-    made = run.decode(run.encode(images)[0])
-    return picture(mosaic(np.stack([images.astype(np.float32) / 255, made])))
-
-
-def _as_row(images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Images (n, c, h, w) as one row (1, n, c, h, w) of a mosaic, in [0, 1]."""
-    scaled: NDArray[np.float32] = np.divide(images[None], 255, dtype=np.float32)
-    return scaled

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._active import CLEARLY, near_threshold
+from karenina.drawing.charts import plain_number as number
 from karenina.evaluation.scoring import explained_variance
 from karenina.numerics.resampling import spearman
 from karenina.pages.better import with_comparison
 from karenina.pages.contents import Contents
 from karenina.selection.choice import NO_TRUST, choose, headline
 from karenina.selection.choice import Choice as Chosen
-from karenina.studies.analyses.charts import plain_number as number
 
 # The scores against which a choice is checked, where the models have them: one of each family of the literature.
 _DCI = tuple(f"dci_{model} disentanglement" for model in ("boosted", "forest", "lasso"))

@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from karenina._active import ACTIVE_KL
-from karenina._figures import Figure
+from karenina.drawing.charts import FONT, Chart, Heat
+from karenina.drawing.figure import Figure
+from karenina.drawing.pictures import mosaic, move_latents, picture, show_rows
 from karenina.evaluation.data import Data, data_of
 from karenina.pages.better import better
 from karenina.pages.embedded import charts_of
 from karenina.pages.figures import Section, keep
-from karenina.pages.model import SHOWN, decoder_size, export_decoder, picture, reaches
+from karenina.pages.model import SHOWN, decoder_size, export_decoder, reaches
 from karenina.pages.page import render, save, versions
-from karenina.studies.analyses.charts import FONT, Chart, Heat
 from karenina.studies.plan import shown
-from karenina.training.pictures import mosaic, prior_span
 
 if TYPE_CHECKING:
     from karenina.training import Run
@@ -113,7 +113,7 @@ def compare(
     room = sum(decoder_size(run) for run in runs) < 15_000_000
     exported = [export_decoder(run) if room else None for run in runs]
     two = {
-        letter: {"label": label, "decoder": one, "span": prior_span(run), "reach": reaches(run, mean[:SHOWN])}
+        letter: {"label": label, "decoder": one, "span": run.prior_span(), "reach": reaches(run, mean[:SHOWN])}
         for letter, label, one, run, mean in zip("ab", labels, exported, runs, codes)
     }
     section = Section("pictures", "Pictures", "", tuple(figures))
@@ -136,7 +136,7 @@ def compare(
 
 
 def _ranges(runs: Any) -> str:
-    a, b = (f"{prior_span(run):g}" for run in runs)
+    a, b = (f"{run.prior_span():g}" for run in runs)
     return (
         f"A above B in each pair of rows; the latent of A goes from -{a} to {a}, that of B from -{b} to {b}, or back "
         "where their signs differ."
@@ -220,17 +220,12 @@ def _traversals(
     pictures = []
     for row in shown:
         for run, mean, latent, sign in ((runs[0], codes[0], "a", 1), (runs[1], codes[1], "b", row["sign"])):
-            moved = np.tile(mean[0], (STEPS, 1))
-            moved[:, row[latent]] = sign * np.linspace(-prior_span(run), prior_span(run), STEPS)
-            pictures.append(run.decode(moved))
+            values = sign * np.linspace(-run.prior_span(), run.prior_span(), STEPS)
+            pictures.append(move_latents(run, mean[0], [row[latent]], [values])[0])
     pixels = mosaic(np.stack(pictures))
     figure = Figure(figsize=(4.5, 0.5 * len(pictures) + 0.3), layout="constrained")
     axis: Any = figure.subplots()
-    axis.imshow(pixels[0] if len(pixels) != 3 else pixels.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1)
-    side = pixels.shape[1] / len(pictures)
     names = [text for row in shown for text in (f"A {row['a']}", f"{'−' if row['sign'] < 0 else ''}B {row['b']}")]
-    axis.set_yticks(side * (np.arange(len(pictures)) + 0.5), names, fontsize=FONT)
-    axis.set_xticks([])
-    axis.tick_params(length=0)
+    show_rows(axis, pixels, names, FONT)
     off = [row["off"] for row in shown for _ in "ab"]
     return figure, ({"label": "A above B", "rows": names, "off": off, "picture": picture(pixels)},)

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._figures import Figure
 from karenina._files import atomic
+from karenina.drawing.charts import FONT, Chart, Heat, Panel, Series, draw, plain_number
+from karenina.drawing.figure import Figure
+from karenina.drawing.pictures import mosaic, picture, show_rows, traverse_prior
 from karenina.pages.choice import CHECKS, LABEL_FREE, check_scores
 from karenina.pages.contents import Contents, Inputs
-from karenina.pages.model import inputs_of, normalised_information, picture, traverse_prior
+from karenina.pages.model import inputs_of, normalised_information
 from karenina.studies.analyses import ANALYSES, apply
-from karenina.studies.analyses.charts import FONT, Chart, Heat, Panel, Series, draw, plain_number
 from karenina.studies.analyses.correlations import growth_chart
 from karenina.studies.analyses.shared import WORDS
-from karenina.training.pictures import mosaic, prior_span
 
 MOST_PANELS = 4
 MOST_DATA_SETS = 4  # whose best and worst models are drawn
@@ -257,17 +257,12 @@ def _traversals(contents: Contents, names: list[str]) -> tuple[Figure, tuple[dic
         pixels = mosaic(traverse_prior(run, start, order, 7))
         side = pixels.shape[1] // len(order)
         alpha = np.repeat(np.where(active, 1.0, 0.25), side)[:, None] * np.ones(pixels.shape[1:])
-        axis.imshow(
-            pixels[0] if len(pixels) != 3 else pixels.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1, alpha=alpha
-        )
-        axis.set_yticks(side * (np.arange(len(order)) + 0.5), order, fontsize=FONT - 1)
+        show_rows(axis, pixels, order, FONT - 1, alpha)
         for tick, on in zip(axis.get_yticklabels(), active):
             tick.set_color("black" if on else "0.6")
-        axis.set_xticks([])
-        axis.tick_params(length=0)
         axis.set_title(_label(contents, name).replace(", ", "\n"), fontsize=FONT - 1)
         counts.append(int(active.sum()))
-        spans.append(f"-{prior_span(run):g} to {prior_span(run):g}")
+        spans.append(f"-{run.prior_span():g} to {run.prior_span():g}")
         shown = {"label": _label(contents, name), "run": name, "rows": [f"latent {latent}" for latent in order]}
         pictures.append({**shown, "off": [not on for on in active], "picture": picture(pixels, active)})
     listed, moves = ", ".join(map(str, counts)), ", ".join(spans if len(set(spans)) > 1 else spans[:1])

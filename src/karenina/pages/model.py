@@ -2,16 +2,15 @@
 decoder where there is room."""
 
 import base64
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from karenina.drawing.pictures import mosaic, picture, reconstruct, traverse_prior
 from karenina.models.networks import Unflatten
 from karenina.pages.contents import Contents, Inputs
-from karenina.training.pictures import mosaic, prior_span
 
 if TYPE_CHECKING:
     from karenina.training import Run
@@ -81,19 +80,22 @@ def describe(
     order = np.argsort(-kl, kind="stable")
     active = kl > threshold
     starts = np.array(codes[:SHOWN], dtype=np.float32)
-    moved = traverse_prior(run, starts[0], order)
+    moved = traverse_prior(run, starts[0], order, STEPS)
     information = _importance(codes, inputs, active)
+    both = None
+    if inputs is not None and inputs.images.shape[1:] == run.config.image_shape:
+        both = picture(mosaic(reconstruct(run, inputs.images[:SHOWN], starts)))
     c = run.config
     return {
         "order": order.tolist(),
         "kl": [round(float(value), 4) for value in kl],
         "threshold": threshold,
-        "span": prior_span(run),
+        "span": run.prior_span(),
         "reach": reaches(run, starts),
         "names": _names(information, active, order, moved),
         "traversal": {**picture(mosaic(moved), active[order]), "steps": moved.shape[1]},
         "starts": np.round(starts.astype(float), 3).tolist(),
-        "reconstructions": _reconstructions(run, starts, inputs),
+        "reconstructions": both,
         "importance": information,
         "config": {**c.parameters} | {k: v for k, v in c.to_json().items() if k not in ("parameters", "image_shape")},
     }
@@ -101,7 +103,7 @@ def describe(
 
 def reaches(run: "Run", starts: NDArray[np.float32]) -> list[float]:
     """How far from 0 the slider of each latent goes: three deviations of the prior, and as far as the images (n, L)."""
-    least = prior_span(run, 3.0)
+    least = run.prior_span(3.0)
     return [max(least, float(np.ceil(2 * value) / 2)) for value in np.abs(starts).max(axis=0)]
 
 
@@ -115,49 +117,6 @@ def _names(
         return [None if one is None else [one[0], round(one[1], 2)] for one in found]
     place = np.argsort(order)
     return [[by_pictures(moved[place[j]])] if on else None for j, on in enumerate(active)]
-
-
-def traverse_prior(
-    run: "Run", start: NDArray[np.float32], order: NDArray[np.int64], steps: int = STEPS
-) -> NDArray[np.float32]:
-    """Images (L, steps, c, h, w) when each latent in turn moves over its prior and the others stay at `start`."""
-    span = prior_span(run)
-    codes = np.tile(start, (len(order), steps, 1))
-    for row, latent in enumerate(order):
-        codes[row, :, latent] = np.linspace(-span, span, steps)
-    images = run.decode(codes.reshape(-1, len(start)))
-    return images.reshape(len(order), steps, *images.shape[1:])
-
-
-def picture(pixels: NDArray[np.floating], bright: NDArray[np.bool_] | None = None) -> dict[str, Any]:
-    """An image (c, h, w) in [0, 1] as {"src", "width", "height"}: lossless where it is small, otherwise WebP.
-
-    bright: for rows of equal height, whether each is shown in full; the others let the page shine through.
-    """
-    from PIL import Image
-
-    values = np.round(255 * pixels[:3]).clip(0, 255).astype(np.uint8)
-    image = Image.fromarray(values[0] if len(values) != 3 else np.ascontiguousarray(values.transpose(1, 2, 0)))
-    if bright is not None and not bright.all():
-        alpha = np.repeat(np.where(bright, 255, 70).astype(np.uint8), image.height // len(bright))
-        image.putalpha(Image.fromarray(np.tile(alpha[:, None], (1, image.width))))
-    large = image.width * image.height > 40_000
-    buffer = io.BytesIO()
-    if large:
-        image.convert("RGBA" if image.mode.endswith("A") else "RGB").save(buffer, "WEBP", quality=90, method=2)
-    else:
-        image.save(buffer, "PNG", optimize=False)
-    kind = "webp" if large else "png"
-    src = f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
-    return {"src": src, "width": image.width, "height": image.height}
-
-
-def _reconstructions(run: "Run", starts: NDArray[np.float32], inputs: Inputs | None) -> dict[str, Any] | None:
-    """Images above, reconstructions below."""
-    if inputs is None or inputs.images.shape[1:] != run.config.image_shape:
-        return None
-    given = inputs.images[: len(starts)].astype(np.float32) / 255
-    return picture(mosaic(np.stack([given, run.decode(starts)])))
 
 
 def _importance(codes: NDArray[np.float32], inputs: Inputs | None, active: NDArray[np.bool_]) -> dict[str, Any] | None:

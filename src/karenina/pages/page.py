@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from karenina._files import sweep, write_text
 from karenina._version import __version__
+from karenina.drawing.charts import plain_number
 from karenina.pages.choice import Choice, choices
 from karenina.pages.contents import Contents, read
 from karenina.pages.embedded import embedded
 from karenina.pages.figures import Section, sections
 from karenina.pages.model import details, priority
-from karenina.studies.analyses.charts import plain_number
 from karenina.studies.plan import kind_of
 
 if TYPE_CHECKING:
@@ -114,9 +114,9 @@ def show(
     span: what the traversal pictures move over, the "prior" ([-2, 2]; InfoGAN: [-1, 1]) or the "posterior". seed: which
     images they show. metrics: which to compute (all). data: the path of its data set, if it is your own.
     """
+    from karenina.drawing.pictures import save_reconstructions, traverse
     from karenina.evaluation.data import data_of
     from karenina.training import open as open_run
-    from karenina.training.pictures import save_reconstructions, traverse
 
     opened = open_run(run)
     folder = Path(out) if out is not None else Path(run) / "report"

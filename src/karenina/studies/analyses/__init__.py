@@ -13,10 +13,10 @@ from functools import partial
 
 import pandas as pd
 
-from karenina._figures import Figure
 from karenina._files import atomic, sweep
+from karenina.drawing.charts import Chart, draw
+from karenina.drawing.figure import Figure
 from karenina.studies.analyses import by_setting, choosing, correlations
-from karenina.studies.analyses.charts import Chart, draw
 from karenina.studies.study import NotEnough, Study
 
 

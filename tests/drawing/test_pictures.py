@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import karenina
+from karenina.drawing.pictures import traverse_prior
 from karenina.pages.compare import _ranges, _traversals
-from karenina.pages.model import describe, traverse_prior
+from karenina.pages.model import describe
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def test_a_latent_ranges_over_the_prior_of_its_method(runs, method, end, decoded
     run = runs[method]
     found = run.traverse(IMAGES, steps=5)
     assert np.array_equal(found.values, np.tile(np.linspace(-end, end, 5), (3, 1)))
-    traverse_prior(run, np.zeros(3, np.float32), np.array([2, 0, 1]))
+    traverse_prior(run, np.zeros(3, np.float32), np.array([2, 0, 1]), 9)
     assert [np.abs(codes).max() for _, codes in decoded[1:]] == [end]
     one = describe(run, run.encode(IMAGES)[0], run.kl(IMAGES), None, 0.01)
     assert (one["span"], set(one["reach"])) == ((2, {3}) if method == "vae" else (1, {1}))
