@@ -180,7 +180,9 @@ def show(axis: Any, pixels: NDArray[Any], alpha: Any = None) -> None:
     axis.tick_params(length=0)
 
 
-def show_rows(axis: Any, pixels: NDArray[Any], names: Sequence[object] | NDArray[Any], size: float, alpha: Any = None) -> None:
+def show_rows(
+    axis: Any, pixels: NDArray[Any], names: Sequence[object] | NDArray[Any], size: float, alpha: Any = None
+) -> None:
     """Draw a mosaic (c, h, w), and the name of each of its rows beside it."""
     show(axis, pixels, alpha)
     side = pixels.shape[1] / len(names)

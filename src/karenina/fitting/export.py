@@ -42,7 +42,7 @@ _TRIED = 16
 _FILES = ("factors_csv", "pairs_csv", "painting")  # options of data sets whose values are files
 
 
-class Encoder(nn.Module):
+class ExportedEncoder(nn.Module):
     """Images (n, c, h, w), floats in [0, 1] -> mean and log-variance (n, latents)."""
 
     def __init__(self, network: nn.Module):
@@ -53,7 +53,7 @@ class Encoder(nn.Module):
         return self.network.encode(images)  # type: ignore[operator]
 
 
-class Decoder(nn.Module):
+class ExportedDecoder(nn.Module):
     """Codes (n, latents) -> images (n, c, h, w) in [0, 1]."""
 
     def __init__(self, network: nn.Module, show: Callable[[Tensor], Tensor]):
@@ -119,8 +119,8 @@ def parts(run: "Run") -> dict[str, tuple[nn.Module, Tensor]]:
     images = torch.rand((_TRIED, *shape), generator=generator)
     codes = torch.randn((_TRIED, run.latents), generator=generator)
     return {
-        "encoder": (Encoder(network).eval(), images),
-        "decoder": (Decoder(network, DECODERS[run.config.decoder][1]).eval(), codes),
+        "encoder": (ExportedEncoder(network).eval(), images),
+        "decoder": (ExportedDecoder(network, DECODERS[run.config.decoder][1]).eval(), codes),
     }
 
 

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from karenina._files import as_utf8, atomic, make_folder, read_json, sweep
-from karenina.fitting.halving import PARAMETERS, Setting, Wanted
+from karenina.fitting.search import PARAMETERS, Candidate, Round
 
 FORMAT = 1
 FIT, ANSWER, RANKING = "fit.json", "answer.json", "ranking.csv"
@@ -34,7 +34,7 @@ def _method(name: Any) -> str:
 
 
 @dataclass
-class Plan:
+class FitPlan:
     """One way to train the models of a fit. A fit that is given much more time later begins another, with more steps.
 
     options: of `karenina.load`. images: a hash of some of the images. rounds: settings and their seeds, in the order
@@ -49,7 +49,7 @@ class Plan:
     seed: int
     methods: list[str]
     search: str = "grid"
-    rounds: list[Wanted] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
     done: int = 0
     seconds: float = 0.0
 
@@ -58,13 +58,13 @@ class Plan:
         return {one.name: getattr(self, one.name) for one in fields(self)} | {"rounds": rounds}
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "Plan":
+    def from_json(cls, value: dict[str, Any]) -> "FitPlan":
         """Return the plan that `to_json` wrote; a ValueError, KeyError or TypeError where it is another's."""
         from karenina._settings import integer, number, positive
 
         rounds = [
             {
-                Setting(_method(m), positive("strength", s)): range(integer("seed", a, 0), integer("seed", b, a))
+                Candidate(_method(m), positive("strength", s)): range(integer("seed", a, 0), integer("seed", b, a))
                 for m, s, a, b in one
             }
             for one in value["rounds"]
@@ -97,7 +97,7 @@ class Folder:
     """The folder of a fit and its plans. spent: seconds of all calls."""
 
     path: Path
-    plans: list[Plan] = field(default_factory=list)
+    plans: list[FitPlan] = field(default_factory=list)
     spent: float = 0.0
 
     @classmethod
@@ -111,7 +111,7 @@ class Folder:
 
             about = _read(root / FIT)
             try:
-                plans = [Plan.from_json(plan) for plan in about["plans"]]
+                plans = [FitPlan.from_json(plan) for plan in about["plans"]]
                 return cls(root, plans, number("spent", about["spent"]))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise ValueError(f"{root / FIT} is damaged ({error})") from None
@@ -123,7 +123,7 @@ class Folder:
     def save(self) -> None:
         _write(self.path / FIT, {"plans": [plan.to_json() for plan in self.plans], "spent": round(self.spent, 1)})
 
-    def runs(self, plan: Plan) -> Path:
+    def runs(self, plan: FitPlan) -> Path:
         return self.path / "runs" / str(self.plans.index(plan) + 1)
 
     def save_answer(self, answer: Mapping[str, Any], ranking: Any, chosen: Path | None) -> None:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from karenina.data import DataSet, TableDataSet, load, names
 from karenina.data.naming import split_name
 from karenina.data.own import Images, Size, Survey, array_set, survey
+from karenina.evaluation.data import inputs
+from karenina.training.config import fingerprint
 
 # The longer side to which images are brought. Fully connected networks, which train many at a time on a CPU, see small
 # images; convolutions are for devices on which they are cheap.
@@ -158,7 +160,7 @@ def alignment(images: NDArray[np.uint8], rounds: int = 4) -> tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Source:
+class FitImages:
     """Images of a fit. options: of `karenina.load` (size, ...). said: what was done to them, in sentences."""
 
     data: DataSet
@@ -166,10 +168,18 @@ class Source:
     options: dict[str, Any]
     said: tuple[str, ...]
 
+    def fingerprint(self) -> str:
+        """Return a hash of some of the images."""
+        return fingerprint(self.data)
 
-def open_source(
+    def sample(self) -> NDArray[np.uint8]:
+        """Return the images on which models are compared: those of a report, so that both say the same."""
+        return inputs(self.data, 10_000)[0]
+
+
+def open_images(
     images: Images, *, longest: int, device: str, size: Size | None = None, network: str = "auto"
-) -> Source:
+) -> FitImages:
     """Open images at a size and with a network that suit them.
 
     longest: the longer side that they are brought to, unless `size` is given or they are smaller.
@@ -189,7 +199,7 @@ def open_source(
         said.append(f"{_count(found.sixteen_bits, 'file')} with 16 bits: read as 8.")
     if found.animated:
         said.append(f"{_count(found.animated, 'file')} with several frames: the first is taken.")
-    return Source(data, network, options, tuple(said))
+    return FitImages(data, network, options, tuple(said))
 
 
 def _open(images: Images, options: dict[str, Any]) -> DataSet:

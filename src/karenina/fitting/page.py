@@ -13,7 +13,7 @@ from karenina._active import CLEAR_KL
 from karenina._files import write_text
 from karenina._version import __version__
 from karenina.drawing.pictures import animation, mosaic, move_latents, picture, reconstruct
-from karenina.fitting.answer import Fit, headline
+from karenina.fitting.answer import Fit, first_sentence
 from karenina.fitting.folder import PAGE, read_names
 from karenina.selection.choice import CARE, FAIR
 
@@ -50,7 +50,7 @@ def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
     script_data = json.dumps(about).replace("<", "\\u003c")
     page = template.render(
         title=f"A model of {data.name.split(':')[0]}",
-        headline=headline(answer),
+        headline=first_sentence(answer),
         verdict=fit.verdict,
         colour=colour,
         advice=fit.advice,
