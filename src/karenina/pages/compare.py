@@ -14,12 +14,13 @@ from karenina.drawing.charts import FONT, Chart, Heat
 from karenina.drawing.figure import Figure
 from karenina.drawing.pictures import mosaic, move_latents, picture, show_rows
 from karenina.evaluation.data import Data, data_of
-from karenina.pages.better import better
-from karenina.pages.embedded import charts_of
+from karenina.pages.choice import better
 from karenina.pages.figures import Section, keep
 from karenina.pages.model import SHOWN, decoder_size, export_decoder, reaches
-from karenina.pages.page import render, save, versions
+from karenina.pages.page import charts_of, render, save, versions
+from karenina.selection import similarity_matrix
 from karenina.studies.plan import shown
+from karenina.training.run import as_run
 
 if TYPE_CHECKING:
     from karenina.training import Run
@@ -74,8 +75,6 @@ def compare(
     >>> compare(*runs).as_posix()
     'comparison/index.html'
     """
-    from karenina.training.run import as_run
-
     runs = [as_run(first, "first"), as_run(second, "second")]
     a, b = (run.config for run in runs)
     if (a.data, a.images) != (b.data, b.images):
@@ -145,8 +144,6 @@ def _ranges(runs: Any) -> str:
 
 def mutual_similarity(codes: list[NDArray[np.float32]], active: list[NDArray[np.bool_]]) -> NDArray[np.float64]:
     """Mean of the similarity of A's latents to B's and of B's to A's: (L_A, L_B); 0 for latents that are not active."""
-    from karenina.selection import similarity_matrix
-
     found = np.zeros((len(active[0]), len(active[1])))
     if active[0].any() and active[1].any():
         a, b = (mean[:, kept] for mean, kept in zip(codes, active))

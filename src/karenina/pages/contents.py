@@ -7,29 +7,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
+from karenina.data import DataSet
 from karenina.evaluation.data import data_of, inputs, load_cached
+from karenina.evaluation.scoring import evaluate
 from karenina.numerics.resampling import medians
 from karenina.studies.analyses.shared import Scores, wide_table
 from karenina.studies.compare import ComparedModel, ReadCodes, udr_of_models
 from karenina.studies.plan import Selection
 from karenina.studies.study import RUN_COLUMNS, Study, table_of_runs, with_scores
-
-if TYPE_CHECKING:
-    from karenina.data import DataSet
-    from karenina.training import Run
+from karenina.training.run import Run
+from karenina.training.run import open as open_run
 
 # A study compares its models when it is complete; for a page, up to this many models of an unfinished one are.
 MOST_COMPARED = 300
 
 
-class Inputs(NamedTuple):
+class EncodedImages(NamedTuple):
     """The images (n, c, h, w) that all models of a data set encoded, their factors (n, k) and the factors' names."""
 
     images: NDArray[np.uint8]
@@ -38,7 +38,7 @@ class Inputs(NamedTuple):
     continuous: tuple[bool, ...]
 
     @classmethod
-    def of(cls, data: "DataSet", rows: int = 10_000, seed: int = 0) -> "Inputs":
+    def of(cls, data: DataSet, rows: int = 10_000, seed: int = 0) -> "EncodedImages":
         return cls(*inputs(data, rows, seed), data.factor_names, tuple(size is None for size in data.factor_sizes))
 
 
@@ -58,7 +58,7 @@ class Contents:
     paths: Mapping[str, Path]
     pairs: pd.DataFrame | None
     codes: ReadCodes
-    inputs: Callable[[str], Inputs]
+    inputs: Callable[[str], EncodedImages]
     notes: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     plan: str = ""
@@ -117,6 +117,15 @@ class Contents:
         start = np.concatenate([[0], np.cumsum(counts)])
         _, bounds = medians(start, known["value"].to_numpy())
         return {str(run): (float(a), float(b), int(n)) for run, (a, b), n in zip(runs, bounds, counts)}
+
+    def inputs_at_hand(self, data: str) -> EncodedImages | None:
+        """Return what the models of a data set encoded; None where that is gone, which the page then says."""
+        try:
+            return self.inputs(data)
+        except (ValueError, OSError) as error:
+            text = f"The images of {data} are not at hand, so there are no reconstructions and importances: {error}"
+            self.note(text)
+            return None
 
     def extra(self, name: str) -> pd.DataFrame | None:
         """Another table of the study, such as its pairs; None where there is none."""
@@ -198,8 +207,8 @@ def read_study(path: Path) -> Contents:
         notes.append(f"... and {len(status.failed) - 10} more failures; `karenina study status` lists them.")
 
     @cache
-    def read_inputs(name: str) -> Inputs:
-        return Inputs.of(load_cached(name), plan.evaluation.rows, plan.evaluation.seed)
+    def read_inputs(name: str) -> EncodedImages:
+        return EncodedImages.of(load_cached(name), plan.evaluation.rows, plan.evaluation.seed)
 
     codes = folder.codes
     pairs = folder.table("pairs")
@@ -229,9 +238,6 @@ def read_runs(
     data: str | os.PathLike[str] | None = None,
 ) -> Contents:
     """Encode and score the runs, and compare those that differ by their seed alone."""
-    from karenina.evaluation.scoring import evaluate
-    from karenina.training import open as open_run
-
     notes: list[str] = []
     opened: dict[str, Run] = {}
     for path in dict.fromkeys(path.resolve() for path in paths):
@@ -269,7 +275,7 @@ def read_runs(
         folders,
         pairs,
         codes,
-        cache(lambda name: Inputs.of(datas[name])),
+        cache(lambda name: EncodedImages.of(datas[name])),
         tuple(notes),
         (*commands, f"karenina report {listed}"),
         versions=versions,

@@ -15,12 +15,15 @@ from karenina._files import atomic
 from karenina.drawing.charts import FONT, Chart, Heat, Panel, Series, draw, plain_number
 from karenina.drawing.figure import Figure
 from karenina.drawing.pictures import mosaic, picture, show_rows, traverse_prior
+from karenina.metrics._dci import dci
 from karenina.pages.choice import CHECKS, LABEL_FREE, check_scores
-from karenina.pages.contents import Contents, Inputs
-from karenina.pages.model import inputs_of, normalised_information
+from karenina.pages.contents import Contents, EncodedImages
+from karenina.pages.model import normalised_information
+from karenina.selection import dynamics, similarity_matrix
 from karenina.studies.analyses import ANALYSES, apply
 from karenina.studies.analyses.correlations import growth_chart
 from karenina.studies.analyses.shared import WORDS
+from karenina.training.run import open as open_run
 
 MOST_PANELS = 4
 MOST_DATA_SETS = 4  # whose best and worst models are drawn
@@ -192,7 +195,7 @@ def best_and_worst(contents: Contents, data: str, names: list[str]) -> Iterator[
         if len(chosen) > 1:
             chart, text = _similarities(contents, chosen)
             yield "alike", Drawn(f"similarity_{which}{tag}", title, text, chart)
-    inputs = inputs_of(contents, data)
+    inputs = contents.inputs_at_hand(data)
     if inputs is not None and inputs.names:
         shown = [name for name in (best[0], *worst[-1:]) if _active(contents, name).any()]
         if shown:
@@ -239,15 +242,13 @@ def _latents(contents: Contents, name: str) -> tuple[NDArray[np.int64], NDArray[
     return order, kl[order] > contents.kl_threshold
 
 
-def _informative(contents: Contents, name: str) -> NDArray[np.int64]:
+def _active_latents(contents: Contents, name: str) -> NDArray[np.int64]:
     """The active latents, the largest KL first; the first latent if there are none."""
-    order, informative = _latents(contents, name)
-    return order[informative] if informative.any() else order[:1]
+    order, active = _latents(contents, name)
+    return order[active] if active.any() else order[:1]
 
 
 def _traversals(contents: Contents, names: list[str]) -> tuple[Figure, tuple[dict[str, Any], ...], str]:
-    from karenina.training import open as open_run
-
     figure = Figure(figsize=(2.4 * len(names), 3.2), layout="constrained")
     counts, spans, pictures = [], [], []
     for axis, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names):
@@ -271,12 +272,10 @@ def _traversals(contents: Contents, names: list[str]) -> tuple[Figure, tuple[dic
 
 
 def _similarities(contents: Contents, names: list[str]) -> tuple[Chart, str]:
-    from karenina.selection import similarity_matrix
-
     pairs = list(combinations(names, 2))
     matrices, shares = [], []
     for a, b in pairs:
-        rows, columns = (_informative(contents, name) for name in (a, b))
+        rows, columns = (_active_latents(contents, name) for name in (a, b))
         # Without inactive latents: their codes, once standardised, are noise to which the lasso gives any weight.
         target, source = (np.array(contents.codes(n)[0][:ROWS, kept]) for n, kept in ((a, rows), (b, columns)))
         matrix = similarity_matrix(target, source)
@@ -300,11 +299,9 @@ def _similarities(contents: Contents, names: list[str]) -> tuple[Chart, str]:
     )
 
 
-def _hintons(contents: Contents, names: list[str], inputs: Inputs) -> tuple[Chart, str]:
+def _hintons(contents: Contents, names: list[str], inputs: EncodedImages) -> tuple[Chart, str]:
     """Importances of active latents alone: a forest, which does not mind the scale, reads factors off the minute mean
     codes of inactive ones, too."""
-    from karenina.metrics._dci import dci
-
     panels, texts = [], []
     for name in names:
         order, active = _latents(contents, name)
@@ -329,7 +326,7 @@ def _hintons(contents: Contents, names: list[str], inputs: Inputs) -> tuple[Char
     return Chart("heat", tuple(panels), "importance", note), text
 
 
-def _factors(contents: Contents, name: str, inputs: Inputs) -> tuple[Chart, str]:
+def _factors(contents: Contents, name: str, inputs: EncodedImages) -> tuple[Chart, str]:
     """Each factor against the active latent that tells most of it: figure 5 of Eastwood & Williams (2018)."""
     active = np.flatnonzero(_active(contents, name))
     codes = np.array(contents.codes(name)[0][:ROWS, active])
@@ -358,9 +355,6 @@ def _apart(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.
 
 def _dynamics(contents: Contents, names: list[str], tag: str, where: str) -> Iterator[Drawn]:
     """Joint embeddings of the seeds of the settings with the best and the worst dynamics score. Holtz et al. (2022)."""
-    from karenina.selection import dynamics
-    from karenina.training import open as open_run
-
     traced = [name for name in names if (contents.paths[name] / "trace.npy").exists()]
     settings: dict[str, list[str]] = {}
     for name in traced:

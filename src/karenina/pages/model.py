@@ -2,18 +2,18 @@
 decoder where there is room."""
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
 from karenina.drawing.pictures import mosaic, picture, reconstruct, traverse_prior
+from karenina.metrics.information import mig
 from karenina.models.networks import Unflatten
-from karenina.pages.contents import Contents, Inputs
-
-if TYPE_CHECKING:
-    from karenina.training import Run
+from karenina.pages.contents import Contents, EncodedImages
+from karenina.training.run import Run
+from karenina.training.run import open as open_run
 
 STEPS = 9
 SHOWN = 8  # images that are reconstructed, and from which the live latents can start
@@ -41,8 +41,6 @@ def priority(contents: Contents, first: list[str]) -> list[str]:
 
 def details(contents: Contents, order: list[str]) -> dict[str, dict[str, Any]]:
     """run -> what is shown of it, as far as the room goes."""
-    from karenina.training import open as open_run
-
     found: dict[str, dict[str, Any]] = {}
     pictures, decoders = 0, 0
     data_of = dict(zip(contents.about["run"], contents.about["data"]))
@@ -53,7 +51,7 @@ def details(contents: Contents, order: list[str]) -> dict[str, dict[str, Any]]:
         except (ValueError, OSError) as error:
             contents.note(f"A model could not be opened: {error}")
             continue
-        one = describe(run, codes, kl, inputs_of(contents, data_of[name]), contents.kl_threshold)
+        one = describe(run, codes, kl, contents.inputs_at_hand(data_of[name]), contents.kl_threshold)
         pictures += len(one["traversal"]["src"]) + len((one["reconstructions"] or {}).get("src", ""))
         room = decoders + decoder_size(run) <= DECODER_BYTES
         exported = export_decoder(run) if room else None
@@ -65,16 +63,8 @@ def details(contents: Contents, order: list[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def inputs_of(contents: Contents, data: str) -> Inputs | None:
-    try:
-        return contents.inputs(data)
-    except (ValueError, OSError) as error:
-        contents.note(f"The images of {data} are not at hand, so there are no reconstructions and importances: {error}")
-        return None
-
-
 def describe(
-    run: "Run", codes: NDArray[np.float32], kl: NDArray[np.float64], inputs: Inputs | None, threshold: float
+    run: Run, codes: NDArray[np.float32], kl: NDArray[np.float64], inputs: EncodedImages | None, threshold: float
 ) -> dict[str, Any]:
     """Everything but the decoder. Latents are in the order of `order`: the largest KL first."""
     order = np.argsort(-kl, kind="stable")
@@ -101,7 +91,7 @@ def describe(
     }
 
 
-def reaches(run: "Run", starts: NDArray[np.float32]) -> list[float]:
+def reaches(run: Run, starts: NDArray[np.float32]) -> list[float]:
     """How far from 0 the slider of each latent goes: three deviations of the prior, and as far as the images (n, L)."""
     least = run.prior_span(3.0)
     return [max(least, float(np.ceil(2 * value) / 2)) for value in np.abs(starts).max(axis=0)]
@@ -119,7 +109,9 @@ def _names(
     return [[by_pictures(moved[place[j]])] if on else None for j, on in enumerate(active)]
 
 
-def _importance(codes: NDArray[np.float32], inputs: Inputs | None, active: NDArray[np.bool_]) -> dict[str, Any] | None:
+def _importance(
+    codes: NDArray[np.float32], inputs: EncodedImages | None, active: NDArray[np.bool_]
+) -> dict[str, Any] | None:
     """What active latents tell of factors. The mean codes of an inactive one are minute but not constant, and bins or
     trees, which do not mind the scale, would read factors off them that no sampled code carries: they have None."""
     if inputs is None or not inputs.names:
@@ -129,21 +121,19 @@ def _importance(codes: NDArray[np.float32], inputs: Inputs | None, active: NDArr
     return {"factors": list(inputs.names), "matrix": shown}
 
 
-def normalised_information(codes: NDArray[np.float32], inputs: Inputs) -> NDArray[np.float64]:
+def normalised_information(codes: NDArray[np.float32], inputs: EncodedImages) -> NDArray[np.float64]:
     """Mutual information over the factor's entropy (factors, latents): how much of a factor a latent tells."""
-    from karenina.metrics.information import mig
-
     found = mig(codes, inputs.factors[: len(codes)], continuous=list(inputs.continuous))
     assert found.matrix is not None
     return np.nan_to_num(found.matrix / np.maximum(found.details["factor_entropy"], 1e-12)[:, None])
 
 
-def decoder_size(run: "Run") -> int:
+def decoder_size(run: Run) -> int:
     """How many bytes `export_decoder` adds to a page."""
     return sum(parameter.numel() for parameter in run.module.decoder.parameters()) * 2 * 4 // 3
 
 
-def export_decoder(run: "Run") -> dict[str, Any] | None:
+def export_decoder(run: Run) -> dict[str, Any] | None:
     """{"shape": [h, w, c], "layers": [...], "weights": base64 of little-endian float16}; None for the residual network,
     which is too large for a page.
 
