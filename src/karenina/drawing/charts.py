@@ -50,7 +50,7 @@ class Series:
 
 
 def columns_of(frame: Any, **names: str) -> dict[str, Any]:
-    """Columns of a DataFrame as parts of a Series: y="median", low="q25"."""
+    """Return columns of a DataFrame as parts of a Series: y="median", low="q25"."""
     return {part: frame[name].tolist() for part, name in names.items()}
 
 
@@ -103,19 +103,20 @@ class Chart:
     legend: tuple[tuple[str, int | None, int | None], ...] = ()
 
     def key(self) -> tuple[tuple[str, int | None, int | None], ...]:
-        """The legend."""
+        """Return the legend."""
         if self.legend or self.kind == "heat":
             return self.legend
         found = dict.fromkeys((s.name, s.colour, s.dash) for panel in self.panels for s in panel.series)  # type: ignore[union-attr]
         return tuple(found) if len(found) > 1 else ()
 
     def to_json(self) -> dict[str, Any]:
-        """For a page: what is empty is left out, numbers have four digits."""
+        """Return what a page needs of it: what is empty is left out, numbers have four digits."""
         found: dict[str, Any] = _without_empty(asdict(self) | {"legend": self.key()})
         return found
 
 
 def _without_empty(value: Any) -> Any:
+    """Return what JSON can hold, leaving out what is empty."""
     if isinstance(value, dict):
         kept = {key: _without_empty(part) for key, part in value.items()}
         return {
@@ -194,6 +195,7 @@ def draw(chart: Chart) -> "Figure":
 
 
 def _draw_panel(ax: Any, panel: Panel, kind: str) -> None:
+    """Draw a panel of a chart of this kind on an axis."""
     offset, width = _apart(panel) if kind in ("boxes", "bars") else (np.zeros(len(panel.series)), 0.0)
     for shift, s in zip(offset, panel.series):
         x, y, c = np.asarray(s.x, float) + shift, np.asarray(s.y, float), colour(s.colour)
@@ -238,19 +240,20 @@ def _draw_panel(ax: Any, panel: Panel, kind: str) -> None:
 
 
 def _apart(panel: Panel) -> tuple[NDArray[np.float64], float]:
-    """How far series stand from their place, and how wide a bar may be."""
+    """Return how far series stand from their place, and how wide a bar may be."""
     count = len(panel.series)
     return 0.8 * (np.arange(count) + 0.5) / count - 0.4, 0.74 / count
 
 
 def _panel_size(panel: Panel) -> tuple[float, float]:
-    """Wider with many ticks, taller with long ones."""
+    """Return the inches of a panel: wider with many ticks, taller with long ones."""
     longest = max(map(len, panel.ticks), default=0)
     turned = sum(len(text) + 1 for text in panel.ticks) > 26
     return min(PAGE, max(2.35, 0.24 * len(panel.ticks))), 1.9 + (0.03 * longest if turned else 0.0)
 
 
 def _heat_size(panel: Heat) -> tuple[float, float]:
+    """Return the inches of a matrix."""
     longest = [max(map(len, names), default=0) for names in (panel.rows, panel.columns)]
     turned = _is_turned(panel)
     width = 0.6 + 0.055 * longest[0] + 0.34 * len(panel.columns)
@@ -259,11 +262,12 @@ def _heat_size(panel: Heat) -> tuple[float, float]:
 
 
 def _is_turned(panel: Heat) -> bool:
+    """Return whether the names of columns stand upright."""
     return max(map(len, panel.columns), default=0) > 4
 
 
 def _draw_heat(ax: Any, panel: Heat) -> Any:
-    """Gives the image to which the colour bar belongs; None for squares."""
+    """Draw a matrix, and return the image to which the colour bar belongs; None for squares."""
     shown = None
     values = np.array(panel.values, float)
     values[:, list(panel.off)] = np.nan
@@ -351,7 +355,7 @@ def legend(figure: "Figure", axis: Any) -> None:
 
 
 def plain_number(value: float, digits: int = 2) -> str:
-    """With so many digits, and never -0.00.
+    """Return a number with so many digits, and never -0.00.
 
     >>> plain_number(-0.001), plain_number(0.5), plain_number(float("nan"))
     ('0.00', '0.50', '–')

@@ -49,5 +49,6 @@ class Figure(MatplotlibFigure):
             self.set_layout_engine(engine)
 
     def _no_formulas(self) -> None:
+        """Let no text be read as a formula."""
         for text in self.findobj(Text):
             text.set_parse_math(False)  # type: ignore[attr-defined]

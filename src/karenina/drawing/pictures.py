@@ -237,6 +237,7 @@ def animation(frames: NDArray[np.float32]) -> dict[str, Any]:
 
 
 def _save_rows(traversal: Traversal, path: str | os.PathLike[str]) -> None:
+    """Draw one row of images per latent."""
     from karenina.drawing.figure import Figure
 
     latents, steps = traversal.images.shape[:2]

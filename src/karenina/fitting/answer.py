@@ -192,6 +192,7 @@ def _sharper(compared: Compared, best: int, latents: int) -> str:
 
 
 def _of_time(compared: Compared, steps: int, stopped: str) -> list[Advice]:
+    """Return what to know where there are few models or steps."""
     models = len(compared.models)
     if models == 0:
         says = "No model was finished: this is too little time."
@@ -206,6 +207,7 @@ def _of_time(compared: Compared, steps: int, stopped: str) -> list[Advice]:
 
 
 def _of_images(look: Look) -> list[Advice]:
+    """Return what to know of the images."""
     found = []
     if look.distinct < look.count / 2:
         says = f"Only {look.distinct:,} of the {look.count:,} images are different."
@@ -233,6 +235,7 @@ def _of_images(look: Look) -> list[Advice]:
 
 
 def _of_latents(compared: Compared, latents: int) -> list[Advice]:
+    """Return what to know where all latents are active, or none."""
     active = np.array([model.active for model in compared.models])
     if len(active) == 0:
         return []
@@ -246,10 +249,12 @@ def _of_latents(compared: Compared, latents: int) -> list[Advice]:
 
 
 def _list(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _percent(share: float) -> str:
+    """Return a share in percent."""
     return f"{100 * share:.0f} %"
 
 

@@ -29,7 +29,7 @@ HISTORY = "history.parquet"
 
 
 def chosen_run(run: "Run | str | os.PathLike[str]") -> "Run":
-    """A run that has a directory, the run in a directory, or the one that the fit in it chose."""
+    """Return a run that has a directory, the run in a directory, or the one that the fit in it chose."""
     from karenina.training.run import as_run
 
     if isinstance(run, str | os.PathLike) and (Path(run) / FIT).exists():
@@ -41,7 +41,7 @@ def chosen_run(run: "Run | str | os.PathLike[str]") -> "Run":
 
 
 def columns(run: "Run", where: str | os.PathLike[str]) -> list[str]:
-    """A name for each latent: the one that a person gave it, else latent_3."""
+    """Return a name for each latent: the one that a person gave it, else latent_3."""
     known = read_names(where, run.latents, _weights(run))
     found = [known.get(i, f"latent_{i}") for i in range(run.latents)]
     taken = sorted({name for name in found if found.count(name) > 1} | ({"image"} & set(found)))
@@ -156,13 +156,14 @@ def _check_kind(images: Images, run: "Run", made_grey: bool, options: dict[str, 
 
 
 def _weights(run: "Run") -> str:
-    """The hash of a model; that of a run that was stopped is not known to anyone."""
+    """Return the hash of a model; "" of a run that was stopped, which no fit has chosen."""
     assert run.path is not None
     return checksum(run.path / "model.safetensors") if run.stopped_at is None else ""
 
 
 @contextmanager
 def _parquet(path: Path, names: list[str]) -> Iterator[Any]:
+    """Open a Parquet file, and give the function that writes rows to it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -184,6 +185,7 @@ def _no_formula(name: str) -> str:
 
 @contextmanager
 def _csv(path: Path, names: list[str]) -> Iterator[Any]:
+    """Open a CSV file, and give the function that writes rows to it."""
     with path.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(["image", *map(_no_formula, names)])

@@ -111,7 +111,7 @@ def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to:
 
 
 def parts(run: "Run") -> dict[str, tuple[nn.Module, Tensor]]:
-    """Encoder and decoder with plain layers, each with an input to try."""
+    """Return encoder and decoder with plain layers, each with an input to try."""
     network = copy.deepcopy(run._network).cpu().eval()
     _plain_layers(network)
     shape = run.config.image_shape
@@ -125,7 +125,7 @@ def parts(run: "Run") -> dict[str, tuple[nn.Module, Tensor]]:
 
 
 def _plain_layers(module: nn.Module) -> None:
-    """Our up-convolution has a backward of its own, which exporters do not know; its forward is torch's."""
+    """Replace our up-convolutions, whose backward exporters do not know, by those of torch, which give the same."""
     for name, child in module.named_children():
         if isinstance(child, UpConv):
             plain = nn.ConvTranspose2d(child.in_channels, child.out_channels, 4, stride=2, padding=1)
@@ -141,10 +141,12 @@ def _where(run: "Run", given: Any) -> Any:
 
 
 def _ours(run: "Run", name: str, given: Tensor) -> list[NDArray[np.float32]]:
+    """Return what our encoder or decoder makes of an input."""
     return list(run.encode(given.numpy())) if name == "encoder" else [run.decode(given.numpy())]
 
 
 def _compare(run: "Run", name: str, given: Tensor, found: list[NDArray[Any]], what: str) -> None:
+    """Refuse what was exported where it differs from ours."""
     for ours, theirs in zip(_ours(run, name, given), found):
         apart = float(np.abs(ours - theirs).max())
         if not apart <= TOLERANCE * max(1.0, float(np.abs(ours).max())):
@@ -199,6 +201,7 @@ def _about(run: "Run", where: Any) -> dict[str, Any]:
 
 
 def _onnx(run: "Run", given: Any, folder: Path) -> None:
+    """Write a run as ONNX."""
     runtime, onnx, _ = (need(module) for module in ("onnxruntime", "onnx", "onnxscript"))
     about = _about(run, _where(run, given))
     (folder / "model.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
@@ -230,6 +233,7 @@ def _onnx(run: "Run", given: Any, folder: Path) -> None:
 
 
 def _torchscript(run: "Run", given: Any, folder: Path) -> None:
+    """Write a run as TorchScript."""
     for name, (module, example) in parts(run).items():
         file = folder / f"{name}.pt"
         with warnings.catch_warnings(), torch.no_grad():
@@ -244,6 +248,7 @@ def _torchscript(run: "Run", given: Any, folder: Path) -> None:
 
 
 def _hub(run: "Run", given: Any, folder: Path) -> None:
+    """Write a run as a folder for the Hugging Face hub."""
     from karenina.drawing.pictures import traverse
     from karenina.training.run import open as open_run
 
@@ -295,6 +300,7 @@ def _words(text: object) -> str:
 
 
 def _card(run: "Run", names: list[str], where: Any) -> str:
+    """Return the model card."""
     c = run.config
     fit = fit_of(where)
     answer = read_answer(fit) if fit is not None else None
@@ -347,7 +353,7 @@ KINDS: dict[str, Callable[["Run", Any, Path], None]] = {"onnx": _onnx, "torchscr
 
 @contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Without what a library logs of packages that nobody asked for."""
+    """Keep a library from logging which optional packages are missing."""
     log = logging.getLogger(name)
     before = log.level
     log.setLevel(logging.ERROR)

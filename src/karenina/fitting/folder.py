@@ -28,6 +28,7 @@ _MOST_SEEDS = 10_000  # of a setting: more than any budget trains
 
 
 def _method(name: Any) -> str:
+    """Return the name of a method, checked."""
     if not isinstance(name, str) or name not in PARAMETERS:
         raise ValueError(f"{name!r:.40} is no method of a fit")
     return name
@@ -54,6 +55,7 @@ class FitPlan:
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
+        """Return the plan as values for JSON."""
         rounds = [[[s.method, s.strength, seeds.start, seeds.stop] for s, seeds in one.items()] for one in self.rounds]
         return {one.name: getattr(self, one.name) for one in fields(self)} | {"rounds": rounds}
 
@@ -89,6 +91,7 @@ class FitPlan:
 
     @property
     def models(self) -> int:
+        """Return how many models are trained."""
         return sum(len(seeds) for one in self.rounds[: self.done] for seeds in one.values())
 
 
@@ -102,7 +105,7 @@ class Folder:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Folder":
-        """The fit in a folder, or a new one in an empty folder."""
+        """Return the fit in a folder, or a new one in an empty folder."""
         root = make_folder(path)
         if not os.access(root, os.W_OK):  # said before thousands of images are read
             raise ValueError(f"{root} cannot be written to: permission denied")
@@ -121,13 +124,15 @@ class Folder:
         return cls(root)
 
     def save(self) -> None:
+        """Write the plans."""
         _write(self.path / FIT, {"plans": [plan.to_json() for plan in self.plans], "spent": round(self.spent, 1)})
 
     def runs(self, plan: FitPlan) -> Path:
+        """Return the folder of the runs of a plan."""
         return self.path / "runs" / str(self.plans.index(plan) + 1)
 
     def save_answer(self, answer: Mapping[str, Any], ranking: Any, chosen: Path | None) -> None:
-        """The ranking, the model, and the answer last: what it names is there."""
+        """Write the ranking, the model, and the answer last, so that what it names is there."""
         sweep(self.path)
         for half in self.path.glob(f".{MODEL}.????????"):  # of a killed process; the folder is ours alone
             shutil.rmtree(half, ignore_errors=True)
@@ -139,12 +144,13 @@ class Folder:
 
 
 def _write(path: Path, about: dict[str, Any]) -> None:
+    """Write a table of JSON with the number of its format."""
     with atomic(path) as part:
         part.write_text(json.dumps({"format": FORMAT, **about}, indent=2) + "\n", encoding="utf-8")
 
 
 def _read(path: Path, *, names: bool = False) -> dict[str, Any]:
-    """names: the file may be written by hand, with the names alone."""
+    """Return a table of JSON whose format is known. names: the file may be written by hand, with the names alone."""
     about = read_json(path)
     if names and isinstance(about, dict) and "format" not in about:
         return {"names": about.get("names", about)}
@@ -156,7 +162,7 @@ def _read(path: Path, *, names: bool = False) -> dict[str, Any]:
 
 
 def _copy_run(source: Path, target: Path) -> None:
-    """The files of a run as `target`, which is the old or the new one, or for a moment none."""
+    """Copy the files of a run to `target`, which is the old or the new one, or for a moment none."""
     new = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
         for name in ("model.safetensors", "history.parquet", "run.json"):
@@ -175,7 +181,7 @@ def _copy_run(source: Path, target: Path) -> None:
 
 
 def read_answer(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `fit` wrote about its choice; a ValueError where there is none yet."""
+    """Return what `fit` wrote about its choice; a ValueError where there is none yet."""
     root = Path(path)
     if not (root / FIT).exists():
         raise ValueError(f"{root} is not a fit: it has no {FIT}")
@@ -204,6 +210,7 @@ _OF_A_CHOICE: dict[str, Any] = {
 
 
 def _check_answer(answer: dict[str, Any]) -> None:
+    """Refuse an answer that lacks what its readers rely on."""
     run = answer["run"]
     for name, kind in {**_KINDS, **(_OF_A_CHOICE if run is not None else {})}.items():
         if not isinstance(answer[name], kind):
@@ -240,13 +247,13 @@ def folders_of_models(path: Path) -> list[Path]:
 
 
 def fit_of(run: str | os.PathLike[str]) -> Path | None:
-    """The fit that a run belongs to: its own folder, or one above it."""
+    """Return the fit that a run belongs to: its own folder, or one above it."""
     path = Path(run).resolve()
     return next((folder for folder in (path, *list(path.parents)[:5]) if (folder / FIT).exists()), None)
 
 
 def read_names(run: str | os.PathLike[str], latents: int, weights: str) -> dict[int, str]:
-    """Latent -> the name that a person gave it, from the names.json of a run or of its fit; empty without one.
+    """Return the names that a person gave to latents, from the names.json of a run or of its fit; empty without one.
 
     weights: hash of the model. Names of another model (the fit may have chosen anew) are refused.
     """

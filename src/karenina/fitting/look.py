@@ -53,15 +53,16 @@ class Look:
 
     @property
     def unaligned(self) -> bool:
-        """Whether what is shown is at another place in every image: where it is explains more than what it is."""
+        """Return whether what is shown lies at another place in every image, so that the place explains most of it."""
         return self.shift > 0.08 and self.moved > 0.25
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as values for JSON."""
         return {**asdict(self), "shape": list(self.shape), "unaligned": self.unaligned}
 
 
 def describe(look: Look) -> str:
-    """What was seen, in a sentence."""
+    """Say in a sentence what was seen."""
     channels, height, width = look.shape
     kind = {1: "grey", 3: "colour"}.get(channels, f"{channels}-channel")
     flat = f"{100 * look.flat:.0f} % of the pixels hardly change"
@@ -106,6 +107,7 @@ def look_at(data: DataSet) -> Look:
 
 
 def _blocks(data: DataSet) -> Any:
+    """Give all images, or many of a set that is rendered, some at a time."""
     if isinstance(data, TableDataSet):
         for start in range(0, len(data), _ROWS):
             yield data.at(np.arange(start, min(start + _ROWS, len(data))))
@@ -118,8 +120,10 @@ def _blocks(data: DataSet) -> Any:
 
 
 def alignment(images: NDArray[np.uint8], rounds: int = 4) -> tuple[float, float]:
-    """How far images are from lying on one another: the spread of the shifts that bring each onto the mean, as a share
-    of the side, and the share of the variance around the mean image that these shifts remove.
+    """Return how far images are from lying on one another.
+
+    It is the spread of the shifts that bring each onto the mean, as a share of the side, and the share of the variance
+    around the mean image that these shifts remove.
 
     Shifts are those of the largest circular cross-correlation with the mean image, found again as the mean sharpens.
 
@@ -203,6 +207,7 @@ def open_images(
 
 
 def _open(images: Images, options: dict[str, Any]) -> DataSet:
+    """Open images with options of `karenina.load`."""
     if isinstance(images, DataSet):
         return images
     if isinstance(images, str | os.PathLike):
@@ -211,7 +216,7 @@ def _open(images: Images, options: dict[str, Any]) -> DataSet:
 
 
 def _size(found: Survey, longest: int, size: Size | None, device: str, said: list[str]) -> Any:
-    """The (height, width) to which images are resized, or None for as they are."""
+    """Return the (height, width) to which images are resized, or None for as they are."""
     if size is not None:
         return size
     (height, width), _ = found.sizes.most_common(1)[0]
@@ -235,7 +240,7 @@ def _size(found: Survey, longest: int, size: Size | None, device: str, said: lis
 
 
 def _resizable(images: Images) -> bool:
-    """Whether the size is ours to choose: not of a data set known by name, nor where it was given with the path."""
+    """Return whether the size is ours to choose: not of a data set known by name, nor where the path has one."""
     if isinstance(images, DataSet):
         return False
     if not isinstance(images, str | os.PathLike):
@@ -246,8 +251,10 @@ def _resizable(images: Images) -> bool:
 
 
 def _by(size: tuple[int, int]) -> str:
+    """Return a size as words."""
     return f"{size[0]}x{size[1]}"
 
 
 def _count(number: int, word: str) -> str:
+    """Return a number with a noun."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"

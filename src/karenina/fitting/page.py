@@ -1,6 +1,5 @@
 """The page of a fit: the answer, what to know, each active latent with its pictures and a box for its name."""
 
-import json
 import os
 import shlex
 from importlib.resources import files
@@ -11,10 +10,10 @@ from numpy.typing import NDArray
 
 from karenina._active import CLEAR_KL
 from karenina._files import write_text
-from karenina._version import __version__
 from karenina.drawing.pictures import animation, mosaic, move_latents, picture, reconstruct
 from karenina.fitting.answer import Fit, first_sentence
 from karenina.fitting.folder import PAGE, read_names
+from karenina.pages.page import fill
 from karenina.selection.choice import CARE, FAIR
 
 if TYPE_CHECKING:
@@ -29,14 +28,6 @@ _STRIP = 9
 
 def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
     """Write the page of a fit into its folder: one file that carries everything."""
-    import jinja2
-
-    assets = files("karenina.fitting") / "assets"
-    css = (files("karenina.pages") / "assets" / "page.css").read_text(encoding="utf-8")
-    css += (assets / "fit.css").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["number"] = lambda value: "–" if value is None or value != value else f"{value:z.2f}"
-    template = environment.from_string((assets / "fit.html.j2").read_text(encoding="utf-8"))
     run = fit.best
     answer = fit.answer
     given = shlex.quote(os.fspath(images)) if isinstance(images, str | os.PathLike) else "IMAGES"
@@ -44,35 +35,30 @@ def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
     both = None
     if run is not None:
         both = picture(mosaic(reconstruct(run, data.sample(10, np.random.default_rng(1))[0])))
-    colour = {FAIR: "fair", CARE: "care"}.get(fit.verdict.level, "none")
-    about = {"format": 1, "run": answer["run"], "weights": answer.get("weights")}
-    # In a script element only "</" and "<!" mean anything, and JSON can spell "<" otherwise.
-    script_data = json.dumps(about).replace("<", "\\u003c")
-    page = template.render(
-        title=f"A model of {data.name.split(':')[0]}",
-        headline=first_sentence(answer),
-        verdict=fit.verdict,
-        colour=colour,
-        advice=fit.advice,
-        answer=answer,
-        look=answer["look"],
-        latents=latents_of(run, data, fit) if run is not None else (),
-        reconstructions=both,
-        ranking=fit.ranking.to_dict("records"),
-        chosen=answer["run"].rsplit("/", 1)[-1] if answer["run"] else "",
-        threshold=CLEAR_KL,
-        commands=_commands(answer, out, given),
-        where=str(fit.path / "names.json"),
-        data=script_data,
-        css=css,
-        script=(assets / "fit.js").read_text(encoding="utf-8"),
-        version=__version__,
-    )
-    write_text(fit.path / PAGE, page)
+    values = {
+        "title": f"A model of {data.name.split(':')[0]}",
+        "headline": first_sentence(answer),
+        "verdict": fit.verdict,
+        "colour": {FAIR: "fair", CARE: "care"}.get(fit.verdict.level, "none"),
+        "advice": fit.advice,
+        "answer": answer,
+        "look": answer["look"],
+        "latents": latents_of(run, data, fit) if run is not None else (),
+        "reconstructions": both,
+        "ranking": fit.ranking.to_dict("records"),
+        "chosen": answer["run"].rsplit("/", 1)[-1] if answer["run"] else "",
+        "threshold": CLEAR_KL,
+        "commands": _commands(answer, out, given),
+        "where": str(fit.path / "names.json"),
+        "data": {"format": 1, "run": answer["run"], "weights": answer.get("weights")},
+    }
+    ours, theirs = (files(f"karenina.{folder}") / "assets" for folder in ("fitting", "pages"))
+    styles = [theirs / "page.css", ours / "fit.css"]
+    write_text(fit.path / PAGE, fill(ours / "fit.html.j2", values, styles, [ours / "fit.js"]))
 
 
 def _commands(answer: dict[str, Any], out: str, given: str) -> list[str]:
-    """What to do next: those of the commands that have something to work on."""
+    """Return what to do next: those of the commands that have something to work on."""
     found = [f"karenina fit {given} --out {out} --time 2h      # continues, with more models or longer ones"]
     if answer["run"]:
         found.append(f"karenina encode {out} {given} --out codes.parquet")
@@ -83,7 +69,7 @@ def _commands(answer: dict[str, Any], out: str, given: str) -> list[str]:
 
 
 def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
-    """Each active latent, the largest KL first: its animation, a strip of decodes, and real images at its extremes."""
+    """Return each active latent, the largest KL first: an animation, decoded images, and real images at its ends."""
     pool = data.sample(POOL, np.random.default_rng(0))[0]
     codes = run.encode(pool)[0]
     kl = np.array(fit.answer["kl"])
@@ -115,7 +101,7 @@ def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
 
 
 def known_names(run: "Run", fit: Fit) -> dict[int, str]:
-    """Names that were given before; none where they are of another model."""
+    """Return the names that were given before; none where they are of another model."""
     try:
         return read_names(fit.path, run.latents, fit.answer["weights"])
     except ValueError:
@@ -123,7 +109,7 @@ def known_names(run: "Run", fit: Fit) -> dict[int, str]:
 
 
 def typical(codes: NDArray[np.float32], active: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """The codes of the image that is nearest to the middle of all: a real one, so that its decode looks real."""
+    """Return the codes of the image that is nearest to the middle of all: a real one, so that its decode looks real."""
     scale = np.maximum(codes.std(0), 1e-6)
     away = (((codes - np.median(codes, axis=0)) / scale)[:, active] ** 2).sum(1)
     return codes[int(away.argmin())]
@@ -132,7 +118,7 @@ def typical(codes: NDArray[np.float32], active: NDArray[np.bool_]) -> NDArray[np
 def nearest(
     codes: NDArray[np.float32], start: NDArray[np.float32], latent: int, value: float, active: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """The rows whose codes are nearest to `start` with this latent at `value`, in standard deviations of the latents.
+    """Return the rows whose codes are nearest to `start` with this latent at `value`, by deviations of the latents.
 
     The moved latent counts as much as all others together: these are images at the extreme, and otherwise alike.
 

@@ -50,6 +50,7 @@ class Candidate:
 
     @property
     def parameter(self) -> str:
+        """Return the name of the method's strength."""
         return PARAMETERS[self.method]
 
     @property

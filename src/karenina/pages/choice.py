@@ -171,6 +171,7 @@ def _pick(
     checks: tuple[str, ...],
     rank: int,
 ) -> Pick:
+    """Return what the page says of the model of this rank."""
     i = choice.order[rank - 1]
     about, agreement = contents.about.iloc[rows[i]], choice.agreement(i)
     low, high, _ = contents.intervals.get(about["run"], (np.nan, np.nan, 0))

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from karenina._active import ACTIVE_KL
 from karenina.drawing.charts import FONT, Chart, Heat
-from karenina.drawing.figure import Figure
 from karenina.drawing.pictures import mosaic, move_latents, picture, show_rows
 from karenina.evaluation.data import Data, data_of
 from karenina.pages.choice import better
@@ -23,6 +21,7 @@ from karenina.studies.plan import shown
 from karenina.training.run import as_run
 
 if TYPE_CHECKING:
+    from karenina.drawing.figure import Figure
     from karenina.training import Run
 
 ROWS = 5000
@@ -30,11 +29,13 @@ STEPS = 7
 
 
 def match(similarity: NDArray[np.floating]) -> list[tuple[int, int]]:
-    """Pairs (row, column) with the largest sum of similarities, each row and column at most once (Hungarian method).
+    """Return pairs (row, column) with the largest sum of similarities, each at most once (Hungarian method).
 
     >>> match(np.array([[0.1, 0.9], [0.8, 0.2]]))
     [(0, 1), (1, 0)]
     """
+    from scipy.optimize import linear_sum_assignment
+
     rows, columns = linear_sum_assignment(similarity, maximize=True)
     return [(int(a), int(b)) for a, b in zip(rows, columns)]
 
@@ -135,6 +136,7 @@ def compare(
 
 
 def _ranges(runs: Any) -> str:
+    """Return how far the latents go in the pictures."""
     a, b = (f"{run.prior_span():g}" for run in runs)
     return (
         f"A above B in each pair of rows; the latent of A goes from -{a} to {a}, that of B from -{b} to {b}, or back "
@@ -143,7 +145,7 @@ def _ranges(runs: Any) -> str:
 
 
 def mutual_similarity(codes: list[NDArray[np.float32]], active: list[NDArray[np.bool_]]) -> NDArray[np.float64]:
-    """Mean of the similarity of A's latents to B's and of B's to A's: (L_A, L_B); 0 for latents that are not active."""
+    """Return the mean similarity of A's latents to B's and of B's to A's (L_A, L_B); 0 for inactive latents."""
     found = np.zeros((len(active[0]), len(active[1])))
     if active[0].any() and active[1].any():
         a, b = (mean[:, kept] for mean, kept in zip(codes, active))
@@ -154,7 +156,7 @@ def mutual_similarity(codes: list[NDArray[np.float32]], active: list[NDArray[np.
 def _rows(
     similarity: NDArray[np.float64], codes: list[NDArray[np.float32]], kl: list[NDArray[np.float64]], threshold: float
 ) -> list[dict[str, Any]]:
-    """One row per matched pair, the most similar first; pairs with an inactive latent last."""
+    """Return one row per matched pair, the most similar first; pairs with an inactive latent last."""
     # Inactive latents must not take the partners of active ones: they are matched among what is left.
     active = np.outer(kl[0] > threshold, kl[1] > threshold)
     found = []
@@ -178,11 +180,13 @@ def _rows(
 
 
 def _label(run: Any) -> str:
+    """Return the name of a run."""
     c = run.config
     return f"{c.method} {shown(c.parameters)}, seed {c.seed}"
 
 
 def _sentences(rows: list[dict[str, Any]]) -> list[str]:
+    """Return how many latents match, and how well."""
     active = [row for row in rows if not row["off"]]
     if not active:
         return ["No pair of active latents: at least one of the models uses none."]
@@ -196,11 +200,13 @@ def _sentences(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _shares(rows: list[dict[str, Any]]) -> str:
+    """Return which latents were matched."""
     listed = ", ".join(f"{row['a']} with {row['b']} ({row['similarity']:.2f})" for row in rows if not row["off"])
     return f"Matched: {listed or 'no active latents'}."
 
 
 def _heat(similarity: NDArray[np.float64], labels: list[str], active: list[NDArray[np.bool_]]) -> Chart:
+    """Return the chart of similarities."""
     rows, columns = (np.flatnonzero(one) if one.any() else np.arange(len(one)) for one in active)
     shown = similarity[np.ix_(rows, columns)]
     limits = (0.0, max(1.0, float(shown.max(initial=0.0))))
@@ -211,8 +217,10 @@ def _heat(similarity: NDArray[np.float64], labels: list[str], active: list[NDArr
 
 def _traversals(
     runs: Any, codes: list[NDArray[np.float32]], rows: list[dict[str, Any]]
-) -> tuple[Figure, tuple[dict[str, Any], ...]]:
-    """For print, and for the page."""
+) -> tuple["Figure", tuple[dict[str, Any], ...]]:
+    """Draw traversals of matched latents for print, and return them for the page as well."""
+    from karenina.drawing.figure import Figure
+
     shown = [row for row in rows if not row["off"]] or rows[:1]
     pictures = []
     for row in shown:

@@ -39,6 +39,7 @@ class EncodedImages(NamedTuple):
 
     @classmethod
     def of(cls, data: DataSet, rows: int = 10_000, seed: int = 0) -> "EncodedImages":
+        """Return the images and factors of a data set on which all models are compared."""
         return cls(*inputs(data, rows, seed), data.factor_names, tuple(size is None for size in data.factor_sizes))
 
 
@@ -69,11 +70,12 @@ class Contents:
 
     @cached_property
     def scores(self) -> Scores:
+        """Return the scores of all models as a wide table."""
         return wide_table(self.frame)
 
     @cached_property
     def about(self) -> pd.DataFrame:
-        """One row per run, in the order of `scores`, with a label that tells it from the others."""
+        """Return one row per run, in the order of `scores`, with a label that tells it from the others."""
         whole = self.frame[list(RUN_COLUMNS)].drop_duplicates("run").set_index("run", drop=False)
         whole = whole.loc[list(self.scores.runs["run"])]
         swept = whole.groupby("method")["parameters"].transform(_swept)
@@ -92,24 +94,24 @@ class Contents:
 
     @cached_property
     def ranked_by(self) -> str | None:
-        """The score that ranks the models without labels."""
+        """Return the score that ranks the models without labels."""
         known = dict(zip(self.scores.names, self.scores.values.T))
         return next((name for name in self.versions if name in known and np.isfinite(known[name]).any()), None)
 
     @cached_property
     def informative(self) -> NDArray[np.int64]:
-        """How many latents of each run are active, in the order of `about`."""
+        """Return how many latents of each run are active, in the order of `about`."""
         return np.array([int((self.codes(run)[1] > self.kl_threshold).sum()) for run in self.about["run"]])
 
     def score(self, name: str) -> NDArray[np.float64]:
-        """A score of every run, in the order of `about`; NaN where there is none."""
+        """Return a score of every run, in the order of `about`; NaN where there is none."""
         if name not in self.scores.names:
             return np.full(len(self.about), np.nan)
         return self.scores.values[:, self.scores.names.index(name)]
 
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float, int]]:
-        """run -> bounds of its UDR, NaN with too few partners, and the number of partners."""
+        """Return the bounds of the UDR of each run, NaN with too few partners, and the number of its partners."""
         if self.pairs is None or self.ranked_by != self.versions[0]:
             return {}
         known = self.pairs.dropna(subset="value").sort_values("target", kind="stable")
@@ -128,19 +130,19 @@ class Contents:
             return None
 
     def extra(self, name: str) -> pd.DataFrame | None:
-        """Another table of the study, such as its pairs; None where there is none."""
+        """Return another table of the study, such as its pairs; None where there is none."""
         if name == "pairs":
             return self.pairs
         return Study(self.study).table(name) if self.study is not None else None
 
     def note(self, problem: str) -> None:
-        """Something that a picture or an analysis lacks, for the end of the page; once each."""
+        """Say at the end of the page what a picture or an analysis lacks; once each."""
         if problem not in self.problems:
             self.problems.append(problem)
 
 
 def _swept(parameters: "pd.Series[str]") -> "pd.Series[str]":
-    """Without what all models of a method have in common, if they differ at all.
+    """Return parameters without what all models of a method have in common, if they differ at all.
 
     >>> _swept(pd.Series(["c_max=2 gamma=100", "c_max=4 gamma=100"])).tolist(), _swept(pd.Series(["beta=4"])).tolist()
     (['c_max=2', 'c_max=4'], ['beta=4'])
@@ -157,7 +159,7 @@ def read(
     metrics: Sequence[str] | None = None,
     data: str | os.PathLike[str] | None = None,
 ) -> Contents:
-    """The contents of a study's directory, of run directories, or of a directory of run directories.
+    """Return the contents of a study's directory, of run directories, or of a directory of run directories.
 
     metrics: which to compute for runs; a study has its own. data: the path of the runs' data set, if it is the user's.
     """
@@ -174,6 +176,7 @@ def read(
 
 
 def _runs_in(path: Path) -> list[Path]:
+    """Return the runs in a directory."""
     if (path / "run.json").exists():
         return [path]
     if (path / "study.toml").exists():
@@ -185,6 +188,7 @@ def _runs_in(path: Path) -> list[Path]:
 
 
 def read_study(path: Path) -> Contents:
+    """Return the contents of a study, finished or not."""
     folder = Study(path)
     status = folder.status()
     plan = status.plan
@@ -283,7 +287,7 @@ def read_runs(
 
 
 def _compared(frame: pd.DataFrame, codes: ReadCodes, selection: Selection) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """The table with UDR where models have partners, and its pairs."""
+    """Return the table with UDR where models have partners, and its pairs."""
     about = frame.drop_duplicates("run")
     models = [ComparedModel(*names) for names in zip(*(about[key] for key in ComparedModel._fields))]
     rows, pairs = udr_of_models(models, codes, selection)
@@ -291,6 +295,7 @@ def _compared(frame: pd.DataFrame, codes: ReadCodes, selection: Selection) -> tu
 
 
 def _train_command(config: Any, path: Path) -> str:
+    """Return the command that trains such a run."""
     settings = {**config.parameters, "latents": config.latents, "network": config.network, "batch": config.batch}
     settings |= {"learning_rate": config.learning_rate, "init": config.init, "decoder": config.decoder}
     settings |= {"reconstruction_weight": config.reconstruction_weight} | ({"trace": "true"} if config.trace else {})

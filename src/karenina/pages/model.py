@@ -27,8 +27,10 @@ _ENDS = {"bernoulli": "sigmoid", "gaussian": "clamp"}
 
 
 def priority(contents: Contents, first: list[str]) -> list[str]:
-    """Runs in the order in which they get pictures and a decoder: `first`, the best of each setting, then the rest from
-    both ends of the ranking."""
+    """Return runs in the order in which they get pictures and a decoder.
+
+    It is `first`, the best of each setting, then the rest from both ends of the ranking.
+    """
     about = contents.about
     values = contents.score(contents.ranked_by) if contents.ranked_by else np.full(len(about), np.nan)
     order = np.argsort(-np.where(np.isfinite(values), values, -np.inf), kind="stable")
@@ -40,7 +42,7 @@ def priority(contents: Contents, first: list[str]) -> list[str]:
 
 
 def details(contents: Contents, order: list[str]) -> dict[str, dict[str, Any]]:
-    """run -> what is shown of it, as far as the room goes."""
+    """Return what is shown of each run, as far as the room goes."""
     found: dict[str, dict[str, Any]] = {}
     pictures, decoders = 0, 0
     data_of = dict(zip(contents.about["run"], contents.about["data"]))
@@ -66,7 +68,7 @@ def details(contents: Contents, order: list[str]) -> dict[str, dict[str, Any]]:
 def describe(
     run: Run, codes: NDArray[np.float32], kl: NDArray[np.float64], inputs: EncodedImages | None, threshold: float
 ) -> dict[str, Any]:
-    """Everything but the decoder. Latents are in the order of `order`: the largest KL first."""
+    """Return everything that is shown of a run but its decoder. Latents are ordered by KL, the largest first."""
     order = np.argsort(-kl, kind="stable")
     active = kl > threshold
     starts = np.array(codes[:SHOWN], dtype=np.float32)
@@ -92,7 +94,7 @@ def describe(
 
 
 def reaches(run: Run, starts: NDArray[np.float32]) -> list[float]:
-    """How far from 0 the slider of each latent goes: three deviations of the prior, and as far as the images (n, L)."""
+    """Return how far from 0 the slider of each latent goes: three deviations of the prior, or as far as `starts`."""
     least = run.prior_span(3.0)
     return [max(least, float(np.ceil(2 * value) / 2)) for value in np.abs(starts).max(axis=0)]
 
@@ -100,7 +102,7 @@ def reaches(run: Run, starts: NDArray[np.float32]) -> list[float]:
 def _names(
     information: dict[str, Any] | None, active: NDArray[np.bool_], order: NDArray[np.int64], moved: NDArray[np.float32]
 ) -> list[list[Any] | None]:
-    """A guess of each latent's meaning: [factor, share of its entropy], or [a word]; None where it is inactive."""
+    """Return a guess of each latent's meaning: [factor, share of its entropy] or [word]; None where it is inactive."""
     if information is not None:
         matrix = np.array([[value or 0.0 for value in row] for row in information["matrix"]])
         found = by_labels(matrix, tuple(information["factors"]), active)
@@ -122,20 +124,21 @@ def _importance(
 
 
 def normalised_information(codes: NDArray[np.float32], inputs: EncodedImages) -> NDArray[np.float64]:
-    """Mutual information over the factor's entropy (factors, latents): how much of a factor a latent tells."""
+    """Return mutual information over the factor's entropy (factors, latents): how much of a factor a latent tells."""
     found = mig(codes, inputs.factors[: len(codes)], continuous=list(inputs.continuous))
     assert found.matrix is not None
     return np.nan_to_num(found.matrix / np.maximum(found.details["factor_entropy"], 1e-12)[:, None])
 
 
 def decoder_size(run: Run) -> int:
-    """How many bytes `export_decoder` adds to a page."""
+    """Return how many bytes `export_decoder` adds to a page."""
     return sum(parameter.numel() for parameter in run.module.decoder.parameters()) * 2 * 4 // 3
 
 
 def export_decoder(run: Run) -> dict[str, Any] | None:
-    """{"shape": [h, w, c], "layers": [...], "weights": base64 of little-endian float16}; None for the residual network,
-    which is too large for a page.
+    """Return {"shape": [h, w, c], "layers": [...], "weights": base64 of little-endian float16}.
+
+    None for the residual network, which is too large for a page.
 
     A layer is {"kind": ...}. "dense" has inputs and outputs, then weights (inputs, outputs) and a bias; "up" (a 4x4
     up-convolution of stride 2) has inputs and outputs, then weights (inputs, 4, 4, outputs) and a bias. Images are
@@ -166,6 +169,7 @@ def export_decoder(run: Run) -> dict[str, Any] | None:
 
 
 def _array(parameter: Any) -> NDArray[np.float32]:
+    """Return a parameter of a network as an array."""
     found: NDArray[np.float32] = parameter.detach().cpu().numpy()
     return found
 
@@ -173,7 +177,7 @@ def _array(parameter: Any) -> NDArray[np.float32]:
 def by_labels(
     information: NDArray[np.float64], names: tuple[str, ...], active: NDArray[np.bool_]
 ) -> list[tuple[str, float] | None]:
-    """For each latent the factor of which it tells most, and how much of its entropy.
+    """Return for each latent the factor of which it tells most, and how much of its entropy.
 
     information: (factors, latents), as `normalised_information` gives it. None for latents that are inactive; the name
     is "" where a latent tells little of every factor.
@@ -189,7 +193,7 @@ def by_labels(
 
 
 def by_pictures(images: NDArray[np.floating]) -> str:
-    """One word for a traversal (steps, c, h, w): brightness, colour, left-right, up-down, size, turn; else shape.
+    """Return a word for a traversal (steps, c, h, w): brightness, colour, left-right, up-down, size, turn; else shape.
 
     Changes from step to step are regressed on what each word would do to the picture: adding a constant (to all
     channels, or to each), and the picture's derivatives along a shift, a scaling about its centre, a rotation. The word
@@ -215,13 +219,13 @@ def by_pictures(images: NDArray[np.floating]) -> str:
 
 
 def _explained(change: NDArray[np.float64], field: NDArray[np.float64]) -> float:
-    """The part of |change|^2 in the direction of the field."""
+    """Return the part of |change|^2 in the direction of the field."""
     size = float((field**2).sum())
     return float((change * field).sum()) ** 2 / size if size > 0 else 0.0
 
 
 def _fields(pictures: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """What shifts along x and y, a scaling and a rotation about the centre of what stands out do to (n, c, h, w)."""
+    """Return what shifts along x and y, and a scaling and rotation about the centre of what is shown, do to images."""
     n, _, h, w = pictures.shape
     down, across = np.gradient(pictures, axis=(2, 3))
     weight = np.abs(pictures - np.median(pictures, axis=(2, 3), keepdims=True)).sum(axis=1) + 1e-12

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,18 +216,24 @@ def _fit(make: Callable[[dict[str, Any]], str], shown: dict[str, dict[str, Any]]
 
 
 def render(values: dict[str, Any]) -> str:
-    """Return the template with these values; `data` is what the scripts read."""
+    """Return the page with these values; `data` is what its scripts read."""
+    assets = files("karenina.pages") / "assets"
+    scripts = [assets / name for name in SCRIPTS]
+    return fill(assets / "page.html.j2", {**EMPTY, **values}, [assets / "page.css"], scripts)
+
+
+def fill(template: Traversable, values: dict[str, Any], styles: list[Traversable], scripts: list[Traversable]) -> str:
+    """Return a template with these values and in it its styles and scripts, and `data`, which these read, as JSON."""
     import jinja2
 
-    assets = files("karenina.pages") / "assets"
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters["number"] = lambda value: "–" if value is None else plain_number(value)
-    template = environment.from_string((assets / "page.html.j2").read_text(encoding="utf-8"))
-    script = "\n".join((assets / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    css = "".join(part.read_text(encoding="utf-8") for part in styles)
+    script = "\n".join(part.read_text(encoding="utf-8") for part in scripts)
     # In a script element only "</" and "<!" mean anything, and JSON can spell "<" otherwise.
     data = json.dumps(values["data"], allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    css = (assets / "page.css").read_text(encoding="utf-8")
-    return template.render({**EMPTY, **values, "data": data, "css": css, "script": script, "version": __version__})
+    text = environment.from_string(template.read_text(encoding="utf-8"))
+    return text.render({**values, "data": data, "css": css, "script": script, "version": __version__})
 
 
 EMPTY: dict[str, Any] = {
