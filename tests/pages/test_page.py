@@ -51,7 +51,7 @@ def test_picks_are_the_first_of_each_number_of_active_latents(study, trusted):
     runs = list(contents.about["run"])
     for pick in picks:
         assert pick.score == contents.score("udr_lasso")[runs.index(pick.run)]
-        assert pick.informative == int((contents.codes(pick.run)[1] > 2 * contents.kl_threshold).sum())
+        assert pick.active == int((contents.codes(pick.run)[1] > 2 * contents.kl_threshold).sum())
     assert min(picks, key=lambda pick: pick.rank).run == choices(contents)[0].best
 
 

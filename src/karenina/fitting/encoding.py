@@ -20,6 +20,7 @@ from karenina.data.naming import split_name
 from karenina.data.own import Images, kind_of, stream
 from karenina.fitting.answer import pick
 from karenina.fitting.folder import ANSWER, FIT, fit_of, read_answer, read_names
+from karenina.training.run import as_run
 
 if TYPE_CHECKING:
     from karenina.training import Run
@@ -30,8 +31,6 @@ HISTORY = "history.parquet"
 
 def chosen_run(run: "Run | str | os.PathLike[str]") -> "Run":
     """Return a run that has a directory, the run in a directory, or the one that the fit in it chose."""
-    from karenina.training.run import as_run
-
     if isinstance(run, str | os.PathLike) and (Path(run) / FIT).exists():
         return pick(run)
     found = as_run(run)

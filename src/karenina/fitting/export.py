@@ -29,10 +29,12 @@ from karenina._version import __version__
 from karenina.data import names as data_names
 from karenina.data.naming import join_name, split_name
 from karenina.data.own import FILTER, _pair
+from karenina.drawing.pictures import traverse
 from karenina.fitting.encoding import about_latents, chosen_run, columns
 from karenina.fitting.folder import fit_of, read_answer
 from karenina.models.fast import UpConv
 from karenina.models.objectives import DECODERS
+from karenina.training.run import open as open_run
 
 if TYPE_CHECKING:
     from karenina.training import Run
@@ -101,7 +103,7 @@ def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to:
     work = Path(tempfile.mkdtemp(dir=target, prefix=".export."))
     try:
         with naming(target):
-            KINDS[to](opened, run, work)
+            KINDS[to](opened, run if isinstance(run, str | os.PathLike) else opened.path, work)
         made = sorted(path.name for path in work.iterdir())
         for name in made:
             (work / name).replace(target / name)
@@ -133,11 +135,6 @@ def _plain_layers(module: nn.Module) -> None:
             setattr(module, name, plain)
         else:
             _plain_layers(child)
-
-
-def _where(run: "Run", given: Any) -> Any:
-    """Return the folder that was given, in which names of latents may be, or the run's."""
-    return given if isinstance(given, str | os.PathLike) else run.path
 
 
 def _ours(run: "Run", name: str, given: Tensor) -> list[NDArray[np.float32]]:
@@ -200,10 +197,10 @@ def _about(run: "Run", where: Any) -> dict[str, Any]:
     }
 
 
-def _onnx(run: "Run", given: Any, folder: Path) -> None:
+def _onnx(run: "Run", where: Any, folder: Path) -> None:
     """Write a run as ONNX."""
     runtime, onnx, _ = (need(module) for module in ("onnxruntime", "onnx", "onnxscript"))
-    about = _about(run, _where(run, given))
+    about = _about(run, where)
     (folder / "model.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     if about["preprocessing"]["mode"] is not None:
         (folder / "use_encoder.py").write_text(_SCRIPT, encoding="utf-8")
@@ -232,7 +229,7 @@ def _onnx(run: "Run", given: Any, folder: Path) -> None:
             _compare(run, name, example[:rows], session.run(None, {enters: example[:rows].numpy()}), "ONNX")
 
 
-def _torchscript(run: "Run", given: Any, folder: Path) -> None:
+def _torchscript(run: "Run", where: Any, folder: Path) -> None:
     """Write a run as TorchScript."""
     for name, (module, example) in parts(run).items():
         file = folder / f"{name}.pt"
@@ -247,17 +244,13 @@ def _torchscript(run: "Run", given: Any, folder: Path) -> None:
                 _compare(run, name, example[:rows], arrays, "TorchScript")
 
 
-def _hub(run: "Run", given: Any, folder: Path) -> None:
+def _hub(run: "Run", where: Any, folder: Path) -> None:
     """Write a run as a folder for the Hugging Face hub."""
-    from karenina.drawing.pictures import traverse
-    from karenina.training.run import open as open_run
-
     assert run.path is not None
     shutil.copy2(run.path / "model.safetensors", folder / "model.safetensors")
     about = read_json(run.path / "run.json")
     about["config"]["data"] = _without_paths(run.config.data)
     (folder / "run.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    where = _where(run, given)
     names = columns(run, where)
     config = {
         "model_type": "karenina",

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from karenina._files import as_utf8, atomic, make_folder, read_json, sweep
+from karenina._settings import integer, number, positive
 from karenina.fitting.search import PARAMETERS, Candidate, Round
 
 FORMAT = 1
@@ -62,8 +63,6 @@ class FitPlan:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "FitPlan":
         """Return the plan that `to_json` wrote; a ValueError, KeyError or TypeError where it is another's."""
-        from karenina._settings import integer, number, positive
-
         rounds = [
             {
                 Candidate(_method(m), positive("strength", s)): range(integer("seed", a, 0), integer("seed", b, a))
@@ -110,8 +109,6 @@ class Folder:
         if not os.access(root, os.W_OK):  # said before thousands of images are read
             raise ValueError(f"{root} cannot be written to: permission denied")
         if (root / FIT).exists():
-            from karenina._settings import number
-
             about = _read(root / FIT)
             try:
                 plans = [FitPlan.from_json(plan) for plan in about["plans"]]

@@ -38,7 +38,7 @@ class Pick:
 
     run: str
     label: str
-    informative: int
+    active: int
     score: float
     low: float
     high: float
@@ -122,7 +122,7 @@ def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> DataSetCh
     for i, pick in each.items():
         setting = found.agreement(i)
         if i not in found.unusable and setting is not None and setting.value > 0:
-            picks.setdefault(pick.informative, pick)
+            picks.setdefault(pick.active, pick)
     if worth:
         sure = f"{verdict} {_how_sure(contents, rows, values, found)}"
     else:

@@ -87,36 +87,27 @@ def compare(
     kl = [run.kl_of(mean, logvar) for run, (mean, logvar) in zip(runs, encoded)]
     similarity = mutual_similarity(codes, [values > kl_threshold for values in kl])
     rows = _rows(similarity, codes, kl, kl_threshold)
-    labels = [f"{letter}: {_label(run)}" for letter, run in zip("AB", runs)]
+    labels = [f"{letter}: {c.method} {shown(c.parameters)}, seed {c.seed}" for letter, c in zip("AB", (a, b))]
+    pairs = [f"{row['a']} with {row['b']} ({row['similarity']:.2f})" for row in rows if not row["off"]]
+    matched = f"Matched: {', '.join(pairs) or 'no active latents'}."
     continuous = [size is None for size in found.factor_sizes]
     verdict = [better(("A", "B"), codes[0], codes[1], factors, continuous)] if found.labelled else []
     starts = [[[round(float(v), 3) for v in c[i]] for c in codes] for i in range(SHOWN)]
     folder = Path(out) if out is not None else Path("comparison")
-    drawn = _traversals(runs, codes, rows)
-    figures = [
-        keep(
-            _heat(similarity, labels, [values > kl_threshold for values in kl]),
-            folder / "figures",
-            "similarity",
-            "Similarity of active latents",
-            _shares(rows),
-        ),
-        keep(
-            drawn[0],
-            folder / "figures",
-            "traversals",
-            "Traversals of matched latents",
-            _ranges(runs),
-            drawn[1],
-        ),
-    ]
+    heat = _heat(similarity, labels, [values > kl_threshold for values in kl])
+    drawn, pictures = _traversals(runs, codes, rows)
+    files = folder / "figures"
+    figures = (
+        keep(heat, files, "similarity", "Similarity of active latents", matched),
+        keep(drawn, files, "traversals", "Traversals of matched latents", _ranges(runs), pictures),
+    )
     room = sum(decoder_size(run) for run in runs) < 15_000_000
     exported = [export_decoder(run) if room else None for run in runs]
     two = {
         letter: {"label": label, "decoder": one, "span": run.prior_span(), "reach": reaches(run, mean[:SHOWN])}
         for letter, label, one, run, mean in zip("ab", labels, exported, runs, codes)
     }
-    section = Section("pictures", "Pictures", "", tuple(figures))
+    section = Section("pictures", "Pictures", "", figures)
     paths = " ".join(shlex.quote(os.path.relpath(run.path)) if run.path else "RUN" for run in runs)
     page = render(
         {
@@ -179,12 +170,6 @@ def _rows(
     return sorted(found, key=lambda row: (row["off"], -row["similarity"]))
 
 
-def _label(run: Any) -> str:
-    """Return the name of a run."""
-    c = run.config
-    return f"{c.method} {shown(c.parameters)}, seed {c.seed}"
-
-
 def _sentences(rows: list[dict[str, Any]]) -> list[str]:
     """Return how many latents match, and how well."""
     active = [row for row in rows if not row["off"]]
@@ -197,12 +182,6 @@ def _sentences(rows: list[dict[str, Any]]) -> list[str]:
         f"{sum(row['sign'] < 0 for row in active)} with the sign turned; the mean absolute correlation is "
         f"{np.mean([abs(row['correlation']) for row in active]):.2f}."
     ]
-
-
-def _shares(rows: list[dict[str, Any]]) -> str:
-    """Return which latents were matched."""
-    listed = ", ".join(f"{row['a']} with {row['b']} ({row['similarity']:.2f})" for row in rows if not row["off"])
-    return f"Matched: {listed or 'no active latents'}."
 
 
 def _heat(similarity: NDArray[np.float64], labels: list[str], active: list[NDArray[np.bool_]]) -> Chart:

@@ -99,7 +99,7 @@ class Contents:
         return next((name for name in self.versions if name in known and np.isfinite(known[name]).any()), None)
 
     @cached_property
-    def informative(self) -> NDArray[np.int64]:
+    def active(self) -> NDArray[np.int64]:
         """Return how many latents of each run are active, in the order of `about`."""
         return np.array([int((self.codes(run)[1] > self.kl_threshold).sum()) for run in self.about["run"]])
 

@@ -69,7 +69,7 @@ def demo(out: str | os.PathLike[str], workers: int = 2, *, say: Callable[[str], 
     check = choice.checks[0]
     say(f"{'the five best, without labels':32s}{'UDR':>6s}{'chance':>9s}{'active':>9s}{check + ' (labels)':>16s}")
     for one in choice.leaders:
-        say(f"{one.label:32s}{one.score:6.2f}{one.chance:9.2f}{one.informative:9d}{one.checks[0]:16.2f}")
+        say(f"{one.label:32s}{one.score:6.2f}{one.chance:9.2f}{one.active:9d}{one.checks[0]:16.2f}")
     say("")
     for reading in choice.readings[-1:]:
         agree = "Labels agree" if reading.holds else "Labels do not agree"

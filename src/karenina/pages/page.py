@@ -31,6 +31,7 @@ from karenina.studies.analyses.shared import ASIDE, WORDS
 from karenina.studies.plan import kind_of
 from karenina.studies.study import TASK
 from karenina.training.run import as_run
+from karenina.training.run import open as open_run
 
 if TYPE_CHECKING:
     from karenina.training import Run
@@ -125,8 +126,6 @@ def show(
     span: what the traversal pictures move over, the "prior" ([-2, 2]; InfoGAN: [-1, 1]) or the "posterior". seed: which
     images they show. metrics: which to compute (all). data: the path of its data set, if it is your own.
     """
-    from karenina.training import open as open_run
-
     opened = open_run(run)
     folder = Path(out) if out is not None else Path(run) / "report"
     images, _ = data_of(opened, data, data_dir).sample(500, seed)
@@ -147,7 +146,7 @@ def show(
         title=f"{Path(c.data).name}: {contents.about['label'].iloc[0]}",
         commands=(contents.commands[0], f"karenina show {where}{extra}"),
     )
-    about = [f"{c.latents} latents, {int(contents.informative[0])} of them active", f"network {c.network}"]
+    about = [f"{c.latents} latents, {int(contents.active[0])} of them active", f"network {c.network}"]
     values = {
         **_page(contents, choices(contents), shown, []),
         "subtitle": f"{', '.join(about)}; {c.steps:,} steps",
@@ -307,7 +306,7 @@ def embedded(
     columns = ("run", "label", "method", "parameter", "data")
     models = {name: about[name].astype(str).tolist() for name in columns}
     models |= {name: about[name].astype(int).tolist() for name in ("seed", "latents")}
-    models["informative"] = contents.informative.tolist()
+    models["informative"] = contents.active.tolist()
     models["strength"] = [four_digits(value) for value in about["strength"]]
     return {
         "models": models,
