@@ -20,12 +20,12 @@ from karenina.fitting.models import Model
 from karenina.fitting.search import Candidate, Known
 from karenina.numerics.arrays import Floats
 from karenina.selection.choice import FEW_IMAGES, FEW_STEPS, POOR, VERY_FEW_IMAGES, Choice, Verdict, choose, headline
+from karenina.training.run import Run
 from karenina.training.run import open as open_run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from karenina.training import Run
 
 COLUMNS = ["rank", "run", "method", "strength", "seed", "agreement", "udr_setting", "udr", "udr_a2a", "low", "high"]
 COLUMNS += ["active", "explained"]
@@ -291,7 +291,7 @@ class Fit:
         return self.path / PAGE
 
     @cached_property
-    def best(self) -> "Run | None":
+    def best(self) -> Run | None:
         """Return the chosen model; None if there is none with an active latent."""
         return open_run(self.path / self.answer["run"]) if self.answer["run"] else None
 
@@ -424,7 +424,7 @@ def read_fit(path: str | os.PathLike[str]) -> Fit:
     return Fit(Path(path), verdict, advice, answer)
 
 
-def pick(path: str | os.PathLike[str]) -> "Run":
+def pick(path: str | os.PathLike[str]) -> Run:
     """Return the model that a fit has chosen so far, also while it is running or after it was stopped.
 
     Parameters

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from karenina._process import Terminated, stops_heard
 from karenina._settings import integer
 from karenina._words import hint
+from karenina.data import DataSet
 from karenina.data.own import Images, Size, survey
 from karenina.fitting.answer import Compared, Fit, compare, describe_settings, make_answer, make_ready, read_fit
 from karenina.fitting.folder import ANSWER, FitPlan, Folder
@@ -42,9 +43,6 @@ from karenina.fitting.search import (
 from karenina.training.loop import Progress
 from karenina.training.tracking import Tracker, open_tracker
 from karenina.training.trainer import alone, pick_device
-
-if TYPE_CHECKING:
-    from karenina.data import DataSet
 
 DEFAULT_TIME = "30m"
 LEAST_TIME = 10.0  # seconds: what looking, a few steps, ranking and the page take
@@ -313,7 +311,7 @@ class FitCall:
         self.shown = self.source.sample()
 
     @property
-    def data(self) -> "DataSet":
+    def data(self) -> DataSet:
         """Return the images as a data set."""
         return self.source.data
 

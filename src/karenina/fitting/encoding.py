@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,13 @@ from karenina.data.naming import split_name
 from karenina.data.own import Images, kind_of, stream
 from karenina.fitting.answer import pick
 from karenina.fitting.folder import ANSWER, FIT, fit_of, read_answer, read_names
-from karenina.training.run import as_run
-
-if TYPE_CHECKING:
-    from karenina.training import Run
+from karenina.training.run import Run, as_run
 
 FORMATS = (".parquet", ".csv")
 HISTORY = "history.parquet"
 
 
-def chosen_run(run: "Run | str | os.PathLike[str]") -> "Run":
+def chosen_run(run: Run | str | os.PathLike[str]) -> Run:
     """Return a run that has a directory, the run in a directory, or the one that the fit in it chose."""
     if isinstance(run, str | os.PathLike) and (Path(run) / FIT).exists():
         return pick(run)
@@ -39,7 +36,7 @@ def chosen_run(run: "Run | str | os.PathLike[str]") -> "Run":
     return found
 
 
-def columns(run: "Run", where: str | os.PathLike[str]) -> list[str]:
+def columns(run: Run, where: str | os.PathLike[str]) -> list[str]:
     """Return a name for each latent: the one that a person gave it, else latent_3."""
     known = read_names(where, run.latents, _weights(run))
     found = [known.get(i, f"latent_{i}") for i in range(run.latents)]
@@ -49,7 +46,7 @@ def columns(run: "Run", where: str | os.PathLike[str]) -> list[str]:
     return found
 
 
-def about_latents(run: "Run", where: Any) -> list[dict[str, Any]]:
+def about_latents(run: Run, where: Any) -> list[dict[str, Any]]:
     """Return what is known of each latent: its number, its name, its KL in nats, and whether it is active.
 
     The KL is what the fit measured, or else that of the end of training; None, as for `active`, where there is none.
@@ -74,7 +71,7 @@ def beside(table: str | os.PathLike[str]) -> Path:
 
 
 def encode(
-    run: "Run | str | os.PathLike[str]", images: Images, out: str | os.PathLike[str], *, active: bool = False
+    run: Run | str | os.PathLike[str], images: Images, out: str | os.PathLike[str], *, active: bool = False
 ) -> int:
     """Write the mean codes of images to a table: a column `image` (file or number) and one for each latent.
 
@@ -135,7 +132,7 @@ def encode(
     return count
 
 
-def _check_kind(images: Images, run: "Run", made_grey: bool, options: dict[str, Any]) -> None:
+def _check_kind(images: Images, run: Run, made_grey: bool, options: dict[str, Any]) -> None:
     """Refuse images in colour where the model has seen grey ones alone; say so where it is the other way round."""
     text = str(images) if isinstance(images, str | os.PathLike) else ""
     channels = run.config.image_shape[0]
@@ -154,7 +151,7 @@ def _check_kind(images: Images, run: "Run", made_grey: bool, options: dict[str, 
         warnings.warn(f"{what} has grey images, and the model was trained on images in colour", stacklevel=3)
 
 
-def _weights(run: "Run") -> str:
+def _weights(run: Run) -> str:
     """Return the hash of a model; "" of a run that was stopped, which no fit has chosen."""
     assert run.path is not None
     return checksum(run.path / "model.safetensors") if run.stopped_at is None else ""

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,10 +34,8 @@ from karenina.fitting.encoding import about_latents, chosen_run, columns
 from karenina.fitting.folder import fit_of, read_answer
 from karenina.models.fast import UpConv
 from karenina.models.objectives import DECODERS
+from karenina.training.run import Run
 from karenina.training.run import open as open_run
-
-if TYPE_CHECKING:
-    from karenina.training import Run
 
 TOLERANCE = 1e-4  # largest difference to our codes, in standard deviations of the prior, and to our images
 _TRIED = 16
@@ -66,7 +64,7 @@ class ExportedDecoder(nn.Module):
         return self.show(self.network.decode(codes))  # type: ignore[operator]
 
 
-def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to: str = "onnx") -> list[Path]:
+def export(run: Run | str | os.PathLike[str], out: str | os.PathLike[str], to: str = "onnx") -> list[Path]:
     """Write a run for other programs into a folder, and check what was written against ours.
 
     Parameters
@@ -112,7 +110,7 @@ def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to:
     return [target / name for name in made]
 
 
-def parts(run: "Run") -> dict[str, tuple[nn.Module, Tensor]]:
+def parts(run: Run) -> dict[str, tuple[nn.Module, Tensor]]:
     """Return encoder and decoder with plain layers, each with an input to try."""
     network = copy.deepcopy(run._network).cpu().eval()
     _plain_layers(network)
@@ -137,12 +135,12 @@ def _plain_layers(module: nn.Module) -> None:
             _plain_layers(child)
 
 
-def _ours(run: "Run", name: str, given: Tensor) -> list[NDArray[np.float32]]:
+def _ours(run: Run, name: str, given: Tensor) -> list[NDArray[np.float32]]:
     """Return what our encoder or decoder makes of an input."""
     return list(run.encode(given.numpy())) if name == "encoder" else [run.decode(given.numpy())]
 
 
-def _compare(run: "Run", name: str, given: Tensor, found: list[NDArray[Any]], what: str) -> None:
+def _compare(run: Run, name: str, given: Tensor, found: list[NDArray[Any]], what: str) -> None:
     """Refuse what was exported where it differs from ours."""
     for ours, theirs in zip(_ours(run, name, given), found):
         apart = float(np.abs(ours - theirs).max())
@@ -175,7 +173,7 @@ for path in sys.argv[1:]:
 '''
 
 
-def _about(run: "Run", where: Any) -> dict[str, Any]:
+def _about(run: Run, where: Any) -> dict[str, Any]:
     """Return what another program must know to use the model: how images are prepared, and what its latents are."""
     channels, height, width = run.config.image_shape
     name, options = split_name(run.config.data)
@@ -197,7 +195,7 @@ def _about(run: "Run", where: Any) -> dict[str, Any]:
     }
 
 
-def _onnx(run: "Run", where: Any, folder: Path) -> None:
+def _onnx(run: Run, where: Any, folder: Path) -> None:
     """Write a run as ONNX."""
     runtime, onnx, _ = (need(module) for module in ("onnxruntime", "onnx", "onnxscript"))
     about = _about(run, where)
@@ -229,7 +227,7 @@ def _onnx(run: "Run", where: Any, folder: Path) -> None:
             _compare(run, name, example[:rows], session.run(None, {enters: example[:rows].numpy()}), "ONNX")
 
 
-def _torchscript(run: "Run", where: Any, folder: Path) -> None:
+def _torchscript(run: Run, where: Any, folder: Path) -> None:
     """Write a run as TorchScript."""
     for name, (module, example) in parts(run).items():
         file = folder / f"{name}.pt"
@@ -244,7 +242,7 @@ def _torchscript(run: "Run", where: Any, folder: Path) -> None:
                 _compare(run, name, example[:rows], arrays, "TorchScript")
 
 
-def _hub(run: "Run", where: Any, folder: Path) -> None:
+def _hub(run: Run, where: Any, folder: Path) -> None:
     """Write a run as a folder for the Hugging Face hub."""
     assert run.path is not None
     shutil.copy2(run.path / "model.safetensors", folder / "model.safetensors")
@@ -292,7 +290,7 @@ def _words(text: object) -> str:
     return re.sub(r"([\\`*_{}\[\]()<>#+!|~&$-])", r"\\\1", visible(text))
 
 
-def _card(run: "Run", names: list[str], where: Any) -> str:
+def _card(run: Run, names: list[str], where: Any) -> str:
     """Return the model card."""
     c = run.config
     fit = fit_of(where)
@@ -341,7 +339,7 @@ mean nothing. Names of latents are what a person saw in them.
 """
 
 
-KINDS: dict[str, Callable[["Run", Any, Path], None]] = {"onnx": _onnx, "torchscript": _torchscript, "hub": _hub}
+KINDS: dict[str, Callable[[Run, Any, Path], None]] = {"onnx": _onnx, "torchscript": _torchscript, "hub": _hub}
 
 
 @contextmanager

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._active import CLEAR_KL
+from karenina.data import DataSet
 from karenina.evaluation.scoring import explained_variance
 from karenina.fitting.search import Candidate, Round, first_round
 from karenina.numerics.arrays import Floats
 from karenina.numerics.gaussian import kl_per_latent
-from karenina.training.config import make_config
+from karenina.training.config import Config, make_config
 from karenina.training.loop import Options, Progress
 from karenina.training.methods import find
 from karenina.training.population import Member
@@ -27,8 +28,6 @@ from karenina.training.trainer import as_data, expand, train_members, worth_stac
 if TYPE_CHECKING:
     import pandas as pd
 
-    from karenina.data import DataSet
-    from karenina.training.config import Config
 
 BATCH = 64
 
@@ -45,7 +44,7 @@ class Model:
     """
 
     path: Path
-    config: "Config"
+    config: Config
     setting: Candidate
     codes: NDArray[np.float32]
     kl: Floats
@@ -95,7 +94,7 @@ def run_name(setting: Candidate, seed: int) -> str:
 
 
 def train_round(
-    data: "DataSet",
+    data: DataSet,
     wanted: Round,
     first_seed: int,
     options: Mapping[str, Any],
@@ -117,9 +116,7 @@ def train_round(
     return (clocks.monotonic() - started) / len(members) if are_new else None
 
 
-def _member(
-    data: "DataSet", setting: Candidate, seed: int, options: Mapping[str, Any]
-) -> tuple[Member, str, list[str]]:
+def _member(data: DataSet, setting: Candidate, seed: int, options: Mapping[str, Any]) -> tuple[Member, str, list[str]]:
     """Return the model of a setting and a seed, the name of its directory, and the options that are chosen for it."""
     point = expand(setting.method, {setting.parameter: [setting.value]}, [seed], {**options, "batch": BATCH})[0]
     config = make_config(data, point.method, point.parameters, point.settings)

@@ -3,22 +3,20 @@
 import os
 import shlex
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from karenina._active import CLEAR_KL
 from karenina._files import write_text
+from karenina.data import DataSet
 from karenina.drawing.pictures import animation, mosaic, move_latents, picture, reconstruct
 from karenina.fitting.answer import Fit, first_sentence
 from karenina.fitting.folder import PAGE, read_names
 from karenina.pages.page import fill
 from karenina.selection.choice import CARE, FAIR
-
-if TYPE_CHECKING:
-    from karenina.data import DataSet
-    from karenina.training import Run
+from karenina.training.run import Run
 
 POOL = 5000  # images among which those at the extremes of a latent are sought
 NEAREST = 6
@@ -26,7 +24,7 @@ FRAMES = 13
 _STRIP = 9
 
 
-def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
+def write_page(fit: Fit, data: DataSet, images: Any) -> None:
     """Write the page of a fit into its folder: one file that carries everything."""
     run = fit.best
     answer = fit.answer
@@ -68,7 +66,7 @@ def _commands(answer: dict[str, Any], out: str, given: str) -> list[str]:
     return found
 
 
-def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
+def latents_of(run: Run, data: DataSet, fit: Fit) -> list[dict[str, Any]]:
     """Return each active latent, the largest KL first: an animation, decoded images, and real images at its ends."""
     pool = data.sample(POOL, np.random.default_rng(0))[0]
     codes = run.encode(pool)[0]
@@ -100,7 +98,7 @@ def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
     return found
 
 
-def known_names(run: "Run", fit: Fit) -> dict[int, str]:
+def known_names(run: Run, fit: Fit) -> dict[int, str]:
     """Return the names that were given before; none where they are of another model."""
     try:
         return read_names(fit.path, run.latents, fit.answer["weights"])

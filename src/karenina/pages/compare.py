@@ -18,11 +18,10 @@ from karenina.pages.model import SHOWN, decoder_size, export_decoder, reaches
 from karenina.pages.page import charts_of, render, save, versions
 from karenina.selection import similarity_matrix
 from karenina.studies.plan import shown
-from karenina.training.run import as_run
+from karenina.training.run import Run, as_run
 
 if TYPE_CHECKING:
     from karenina.drawing.figure import Figure
-    from karenina.training import Run
 
 ROWS = 5000
 STEPS = 7
@@ -41,8 +40,8 @@ def match(similarity: NDArray[np.floating]) -> list[tuple[int, int]]:
 
 
 def compare(
-    first: "Run | str | os.PathLike[str]",
-    second: "Run | str | os.PathLike[str]",
+    first: Run | str | os.PathLike[str],
+    second: Run | str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
     *,
     kl_threshold: float = ACTIVE_KL,

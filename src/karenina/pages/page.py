@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,11 +30,8 @@ from karenina.pages.model import details, priority
 from karenina.studies.analyses.shared import ASIDE, WORDS
 from karenina.studies.plan import kind_of
 from karenina.studies.study import TASK
-from karenina.training.run import as_run
+from karenina.training.run import Run, as_run
 from karenina.training.run import open as open_run
-
-if TYPE_CHECKING:
-    from karenina.training import Run
 
 POINTS, FEW_POINTS = 60, 24  # of a learning curve
 MANY = 500  # models, beyond which curves have few points
@@ -46,7 +43,7 @@ Say = Callable[[str], None]
 
 
 def report(
-    paths: "Run | str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]]",
+    paths: Run | str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]],
     out: str | os.PathLike[str] | None = None,
     *,
     figures: bool = True,
@@ -101,7 +98,7 @@ def report(
     return write(contents, where, progress, figures=figures, files=files, megabytes=megabytes)
 
 
-def _directory(run: "Run | str | os.PathLike[str]") -> Path:
+def _directory(run: Run | str | os.PathLike[str]) -> Path:
     """Return the directory of a run."""
     if not isinstance(run, str | os.PathLike):
         run = as_run(run)
