@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import karenina
-from karenina.drawing.pictures import mosaic
 from karenina.evaluation import scoring
 from karenina.pages import choice as choice_module
 from karenina.pages import contents as contents_module
@@ -251,14 +250,6 @@ def test_a_run_is_like_itself(study, tmp_path):
 def test_an_unfinished_run_has_no_page(tmp_path):
     with pytest.raises(ValueError, match=r"no run\.json"):
         show(tmp_path)
-
-
-def test_a_mosaic_fades_what_is_dark():
-    images = np.random.default_rng(0).random((2, 3, 1, 4, 5)).astype(np.float32)
-    whole = mosaic(images, np.array([True, False]))
-    assert whole.shape == (1, 10, 18)
-    np.testing.assert_array_equal(whole[0, :4, 6:11], images[0, 1, 0])
-    assert whole[0, 5:9, :5].std() < 0.3 * images[1, 0, 0].std()
 
 
 @pytest.mark.parametrize("content", [b"", b"half of a file"])

@@ -45,16 +45,16 @@ from karenina.training.tracking import Tracker, open_tracker
 from karenina.training.trainer import alone, pick_device
 
 DEFAULT_TIME = "30m"
-LEAST_TIME = 10.0  # seconds: what looking, a few steps, ranking and the page take
+LEAST_TIME = 10.0  # seconds that looking, a few steps, ranking and the page take
 
 
-DEFAULT_STEPS = 5000  # with a number of models and no time
+DEFAULT_STEPS = 5000  # where a number of models is given, and no time
 MOST_STEPS, LEAST_STEPS = 10_000, 50
-MODELS, FEW_MODELS = 24, 10  # that a time should be enough for, and when it is short
-GOOD_STEPS = 3000  # below this, smaller images are trained on
-TRAINING_SHARE = 0.8  # of the time; the rest goes to looking, ranking and the page
-SECOND_METHOD = 40  # models that a budget must hold for a second method to be tried
-SPARE = 0.05  # of the time: what models take to be written, and what goes slower than measured
+MODELS, FEW_MODELS = 24, 10  # The time should be enough for so many, and where it is short for so few.
+GOOD_STEPS = 3000  # Where there is no time for so many, the images are made smaller.
+TRAINING_SHARE = 0.8  # The rest of the time goes to looking, ranking and the page.
+SECOND_METHOD = 40  # A second method is tried where there is time for so many models.
+SPARE = 0.05  # This share of the time is for writing models, and for what goes slower than measured.
 
 # How a fit that was stopped is called, by SIGTERM or Ctrl-C: the narrower kind first.
 STOPS: dict[str, type[KeyboardInterrupt]] = {"terminated": Terminated, "user": KeyboardInterrupt}
