@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from karenina.drawing.charts import plain_number
 from karenina.numerics import resampling
 from karenina.papers.locatello2019.tables import METRICS, UNSUPERVISED
 from karenina.studies.analyses.by_setting import variance_explained
-from karenina.studies.analyses.charts import plain_number
 from karenina.studies.analyses.choosing import beats_random
 from karenina.studies.analyses.correlations import dynamics, udr_versions
 from karenina.studies.analyses.shared import wide_table

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from pages import markdown
 
+from karenina.drawing.charts import draw
 from karenina.papers.duan2020.clustering.page import TITLES, caption_of, how
 from karenina.papers.duan2020.clustering.plan import read_json, read_plan
 from karenina.papers.duan2020.clustering.results import SCORES, bounds, correlations, number, printed, scatter, sentence
-from karenina.studies.analyses.charts import draw
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "results"
 SHOWN, FILM = "fewest_steps", "clustering_episode.gif"

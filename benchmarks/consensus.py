@@ -24,8 +24,8 @@ from sklearn.datasets import load_digits
 import karenina
 from karenina.numerics.resampling import jackknife
 from karenina.selection import factorised_support, orthogonality, udr
-from karenina.selection.choice import choose_from_codes
 from karenina.selection._consensus import Consensus, consensus_of_active
+from karenina.selection.choice import choose_from_codes
 from karenina.training.decoding import decoder_jacobian
 
 KL = 0.05
@@ -105,10 +105,12 @@ class Models:
         own = [codes[:, on] for codes, on in zip(self.codes, self.active)]
         pair = [one if one.shape[1] > 1 else None for one in own]
         self.free["support"] = np.array([np.nan if one is None else -float(factorised_support(one)) for one in pair])
-        self.free["orthogonality"] = np.array([
-            np.nan if one is None else _orthogonality(run, codes, on)
-            for one, run, codes, on in zip(pair, self.runs, self.codes, self.active)
-        ])
+        self.free["orthogonality"] = np.array(
+            [
+                np.nan if one is None else _orthogonality(run, codes, on)
+                for one, run, codes, on in zip(pair, self.runs, self.codes, self.active)
+            ]
+        )
         self._agreement: dict[str, np.ndarray] = {}
 
     def __len__(self) -> int:
@@ -258,9 +260,13 @@ def main() -> None:
             }
             (given.folder / f"{name}.json").write_text(json.dumps(found, indent=1))
             chosen = found["selectors"]["consensus"]
-            print(name, {k: v for k, v in chosen.items() if k != "by_metric"}, max(found["labels"].values()), flush=True)
+            print(
+                name, {k: v for k, v in chosen.items() if k != "by_metric"}, max(found["labels"].values()), flush=True
+            )
     else:
-        found = {name: json.loads(file.read_text()) for name in sets if (file := given.folder / f"{name}.json").exists()}
+        found = {
+            name: json.loads(file.read_text()) for name in sets if (file := given.folder / f"{name}.json").exists()
+        }
         write_part("results/consensus.md", "benchmarks/consensus.py", page(found))
 
 

@@ -14,7 +14,7 @@ from timing import cpu_seconds
 
 from karenina.evaluation.data import data_of
 from karenina.evaluation.scoring import evaluate
-from karenina.pages.contents import Contents, Inputs, _compared
+from karenina.pages.contents import Contents, EncodedImages, _compared
 from karenina.pages.page import write
 from karenina.studies.plan import Selection
 from karenina.studies.study import table_of_runs
@@ -54,7 +54,7 @@ def contents_of(path: Path, models: int, seeds: int = 50) -> Contents:
         dict.fromkeys(names, path),
         pairs,
         lambda name: (found.codes, found.kl),
-        lambda name: Inputs.of(data),
+        lambda name: EncodedImages.of(data),
         versions=("udr_spearman",),
     )
 

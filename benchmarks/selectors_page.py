@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 from pages import markdown
 
+from karenina.drawing.charts import plain_number
 from karenina.numerics.resampling import jackknife
 from karenina.papers.locatello2019.tables import METRICS
 from karenina.papers.tables import name
-from karenina.studies.analyses.charts import plain_number
 from karenina.studies.analyses.choosing import direction, outcomes, selectors
 from karenina.studies.analyses.shared import wide_table
 from karenina.studies.study import Study

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from karenina.drawing.pictures import to_image, traverse_prior
 from karenina.pages.choice import choices
 from karenina.pages.contents import read_study
-from karenina.pages.model import details, traverse_prior
+from karenina.pages.model import details
 from karenina.training import open as open_run
 
 SIDE, GAP, CAPTION = 192, 16, 30
@@ -34,8 +35,7 @@ def main(study: str, out: str) -> None:
     for step in [*steps, *steps[::-1]]:
         sheet = Image.new("RGB", (len(active) * (SIDE + GAP) - GAP, SIDE + CAPTION), "white")
         for place, latent in enumerate(active):
-            pixels = np.round(255 * moved[place, step]).clip(0, 255).astype(np.uint8)
-            picture = Image.fromarray(pixels.transpose(1, 2, 0) if len(pixels) == 3 else pixels[0]).convert("RGB")
+            picture = to_image(moved[place, step]).convert("RGB")
             left = place * (SIDE + GAP)
             sheet.paste(picture.resize((SIDE, SIDE), Image.Resampling.NEAREST), (left, 0))
             name = (shown["names"][latent] or [""])[0].replace("_", " ")

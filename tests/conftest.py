@@ -35,9 +35,9 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(scope="session", autouse=True)
 def print_dpi():
     """Figures are drawn with few pixels, which takes half the time; this is how many they have for users."""
-    from karenina import _figures
+    from karenina.drawing import figure
 
-    before, _figures.DPI = _figures.DPI, 60
+    before, figure.DPI = figure.DPI, 60
     return before
 
 

@@ -46,7 +46,7 @@ def test_data_list_names_every_set(command):
 
 @pytest.mark.parametrize("name", ["blobs", "dsprites", "color_dsprites", "noisy_dsprites", "shapes3d", "teapots"])
 def test_data_show_draws_a_row_per_factor(name, tmp_path, command, monkeypatch, print_dpi):
-    monkeypatch.setattr("karenina._figures.DPI", print_dpi)
+    monkeypatch.setattr("karenina.drawing.figure.DPI", print_dpi)
     out = tmp_path / "sheet.png"
     shown = command("data", "show", name, "--out", out, "--columns", 4)
     assert shown.returncode == 0, shown.stderr

@@ -31,7 +31,7 @@ def test_trainings_are_cut_and_nothing_else():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("karenina.pages.better.RESAMPLES", 20)
+    monkeypatch.setattr("karenina.pages.choice.RESAMPLES", 20)
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     names: dict[str, object] = {"__name__": "docs"}
     for block in blocks:

@@ -46,7 +46,7 @@ def cells_of(path):
 def test_cells_of_a_notebook_run(path, tmp_path, monkeypatch):
     """In this process: a kernel imports everything anew. What a cell ends with is shown as a notebook shows it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("karenina.pages.better.RESAMPLES", 20)
+    monkeypatch.setattr("karenina.pages.choice.RESAMPLES", 20)
     names = {"__name__": "notebook"}
     for cell in cells_of(path):
         code = ast.parse(cell)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as MatplotlibFigure
 from PIL import Image
 
 import karenina
-from karenina._figures import Figure
+from karenina.drawing.figure import Figure
 
 PACKAGE = Path(karenina.__file__).parent
 FORMULA = "$x_$"  # what matplotlib would take for a formula, and fail on
@@ -22,7 +22,7 @@ def shown(figure, path):
 
 
 def test_no_word_is_cut_and_pictures_are_fit_to_print(tmp_path, monkeypatch, print_dpi):
-    monkeypatch.setattr("karenina._figures.DPI", print_dpi)
+    monkeypatch.setattr("karenina.drawing.figure.DPI", print_dpi)
     widths = []
     for words in ("x", "a factor whose name is long"):
         figure = Figure(figsize=(2, 1))
@@ -55,7 +55,7 @@ def test_every_figure_is_such_a_figure():
         for node in ast.walk(ast.parse(path.read_text())):
             words = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             words += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            if path.name != "_figures.py":
+            if path != PACKAGE / "drawing" / "figure.py":
                 assert not {"matplotlib.figure", "matplotlib.pyplot"} & set(words), path
 
 
@@ -90,11 +90,11 @@ def test_a_study_and_its_page(named, tmp_path):
 
 def test_pictures_of_runs_and_of_data(named, tmp_path):
     from karenina.data.sheet import draw_sheet
+    from karenina.drawing.pictures import save_reconstructions
     from karenina.evaluation.ranking import plot_pairs, rank
     from karenina.metrics.scoring import plot_scores
     from karenina.pages.compare import compare
     from karenina.pages.page import show
-    from karenina.training.pictures import save_reconstructions
 
     lab, own = named
     data = karenina.load(str(own))
@@ -132,8 +132,8 @@ def test_curves_of_an_audit(tmp_path):
 
 
 def test_long_names_leave_room_for_the_panels(tmp_path):
+    from karenina.drawing.charts import draw
     from karenina.studies.analyses.by_setting import variance_explained_chart
-    from karenina.studies.analyses.charts import draw
 
     data = [f"/a/rather/long/path/that/goes/on/{'and on/' * 20}{name}.npz" for name in "ab"]
     frame = pd.DataFrame({"data": data, "method": "m", "score": "mig", "predictor": "method"})
@@ -142,7 +142,7 @@ def test_long_names_leave_room_for_the_panels(tmp_path):
 
 
 def test_a_logarithmic_axis_of_less_than_a_decade_has_ticks():
-    from karenina.studies.analyses.charts import Chart, Panel, Series, draw
+    from karenina.drawing.charts import Chart, Panel, Series, draw
 
     panel = Panel("", (Series("a", (0, 1, 2), (0.05, 0.1, 0.4)),), "beta", "nats", symlog=True)
     axis = draw(Chart("lines", (panel,))).axes[0]

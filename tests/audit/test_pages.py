@@ -28,7 +28,7 @@ def small():
 
 
 def test_the_page_holds_tables_rules_and_pictures(small, tmp_path, monkeypatch, print_dpi):
-    monkeypatch.setattr("karenina._figures.DPI", print_dpi)
+    monkeypatch.setattr("karenina.drawing.figure.DPI", print_dpi)
     made = write(small, tmp_path)
     assert {path.name for path in made} == {
         "audit.md",

@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 import karenina
 from karenina._console import plain_console
 from karenina.cli import app
+from karenina.drawing.pictures import save_reconstructions, traverse
 from karenina.evaluation.data import inputs
 from karenina.evaluation.ranking import CRITERIA, centrality, pipe, plot_pairs, rank
 from karenina.evaluation.scoring import evaluate
 from karenina.fitting.encoding import encode
 from karenina.fitting.export import export
 from karenina.training.decoding import decoder_jacobian
-from karenina.training.pictures import save_reconstructions, traverse
 
 # After 150 steps some latents have a KL of about 0.1.
 TRAINED = {"rows": 300, "kl_threshold": 1e-3}

@@ -7,11 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from karenina.fitting import guidance
-from karenina.fitting.answer import describe_settings
-from karenina.fitting.choice import Model, compare
-from karenina.fitting.halving import Setting
+from karenina.fitting.answer import advise, compare, describe_settings, judge
 from karenina.fitting.look import Look
+from karenina.fitting.models import Model
+from karenina.fitting.search import Candidate
 from karenina.selection.choice import CARE, FAIR, NO_TRUST
 
 LOOK = Look(5000, (1, 16, 16), 0, 255, 5000, 0.1, 0.05, 0.01, 0.0)
@@ -25,7 +24,7 @@ def rotation(size, rng):
 def model(codes, strength, seed, active=None, explained=0.9):
     kl = np.where(np.arange(codes.shape[1]) < (codes.shape[1] if active is None else active), 2.0, 0.0)
     path = Path(f"beta={strength}_seed={seed}")
-    return Model(path, SimpleNamespace(seed=seed), Setting("beta_vae", strength), codes, kl, explained)
+    return Model(path, SimpleNamespace(seed=seed), Candidate("beta_vae", strength), codes, kl, explained)
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +45,11 @@ def planted():
 
 def test_the_setting_whose_seeds_agree_is_chosen_not_the_one_that_found_a_single_factor(planted):
     assert planted.models[planted.choice.best].setting.strength == 4.0
-    assert planted.score(Setting("beta_vae", 64.0)) > 0.95  # UDR itself would have taken it
-    assert planted.agreement(Setting("beta_vae", 64.0)) == 0
-    assert planted.agreement(Setting("beta_vae", 4.0)) > 0.8
-    assert planted.agreement(Setting("beta_vae", 1.0)) < 0
-    assert planted.choice.kept == {Setting("beta_vae", 4.0)}
+    assert planted.score(Candidate("beta_vae", 64.0)) > 0.95  # UDR itself would have taken it
+    assert planted.agreement(Candidate("beta_vae", 64.0)) == 0
+    assert planted.agreement(Candidate("beta_vae", 4.0)) > 0.8
+    assert planted.agreement(Candidate("beta_vae", 1.0)) < 0
+    assert planted.choice.kept == {Candidate("beta_vae", 4.0)}
 
 
 def test_collapsed_models_come_last(planted):
@@ -59,30 +58,30 @@ def test_collapsed_models_come_last(planted):
 
 
 def test_how_sure_depends_on_agreement_seeds_steps_and_reconstructions(planted):
-    assert guidance.judge(LOOK, planted, 5000).level == FAIR
-    assert "300 steps are few" in guidance.judge(LOOK, planted, 300).why
+    assert judge(LOOK, planted, 5000).level == FAIR
+    assert "300 steps are few" in judge(LOOK, planted, 300).why
     turned = compare([one for one in planted.models if one.setting.strength == 1.0])
-    assert guidance.judge(LOOK, turned, 5000).level == NO_TRUST
+    assert judge(LOOK, turned, 5000).level == NO_TRUST
     alone = compare([one for one in planted.models if one.setting.strength == 64.0])
-    assert guidance.judge(LOOK, alone, 5000).level == NO_TRUST
+    assert judge(LOOK, alone, 5000).level == NO_TRUST
     off = compare([one for one in planted.models if one.setting.strength == 128.0])
     assert off.choice.best is None
-    assert guidance.judge(LOOK, off, 5000).level == NO_TRUST
+    assert judge(LOOK, off, 5000).level == NO_TRUST
 
 
 def test_few_images_and_a_model_that_draws_nothing_are_never_trusted(planted):
     few, some = (replace(LOOK, distinct=count) for count in (20, 500))
-    found = guidance.judge(few, planted, 5000)
+    found = judge(few, planted, 5000)
     assert (found.level, found.why) == (NO_TRUST, "On 20 different images models agree by chance.")
-    assert guidance.judge(some, planted, 5000).level == CARE
+    assert judge(some, planted, 5000).level == CARE
     blank = compare([replace(one, explained=0.01) for one in planted.models])
-    found = guidance.judge(LOOK, blank, 5000)
+    found = judge(LOOK, blank, 5000)
     assert found.level == NO_TRUST
     assert "no better than the mean image: they explain 1 %" in found.why
 
 
 def kinds(look=LOOK, models=(), steps=5000, latents=4):
-    return {one.kind for one in guidance.advise(look, compare(models), steps, latents)}
+    return {one.kind for one in advise(look, compare(models), steps, latents)}
 
 
 def test_guidance_says_what_is_wrong_and_nothing_else(planted):
@@ -101,16 +100,16 @@ def test_guidance_says_what_is_wrong_and_nothing_else(planted):
     blurred = [model(one.codes, 4.0, i, explained=0.3) for i, one in enumerate(on)]
     assert kinds(models=[*blurred, *off]) == few | {"reconstruction"}
     assert kinds(models=()) == {"time"}
-    assert "too little" in str(guidance.advise(LOOK, compare(()), 5000, 4)[0])
+    assert "too little" in str(advise(LOOK, compare(()), 5000, 4)[0])
 
 
 def test_seeds_that_disagree_everywhere_are_called_so():
     rng = np.random.default_rng(1)
     apart = compare([model(rng.normal(size=(600, 4)), 4.0, seed) for seed in range(4)])
-    found = guidance.advise(LOOK, apart, 5000, 10)
+    found = advise(LOOK, apart, 5000, 10)
     assert found[0].kind == "disagreement"
     assert "do not trust any of these" in found[0].says
-    verdict = guidance.judge(LOOK, apart, 5000)
+    verdict = judge(LOOK, apart, 5000)
     assert verdict.level == NO_TRUST
     assert "no more than chance" in verdict.why
 
@@ -123,8 +122,8 @@ def test_a_model_worse_than_the_mean_image_is_not_taken_and_the_log_says_why(pla
     weak = [model(z + 0.6 * rng.normal(size=z.shape), 0.5, seed, explained=0.6) for seed in range(4)]
     found = compare([*strong, *weak])
     assert found.models[found.choice.best].setting.strength == 0.5
-    assert found.score(Setting("beta_vae", 0.5)) > 0
-    assert np.isnan(found.score(Setting("beta_vae", 4.0)))
+    assert found.score(Candidate("beta_vae", 0.5)) > 0
+    assert np.isnan(found.score(Candidate("beta_vae", 4.0)))
     half = compare([*[replace(one, explained=0.9) for one in strong[:2]], *strong[2:], *weak])
     assert half.models[half.choice.best].setting.strength == 4.0
     assert half.models[half.choice.best].explained == 0.9
@@ -137,7 +136,7 @@ def test_a_latent_is_active_only_clearly_above_the_threshold():
 
 def test_two_seeds_are_never_trusted(planted):
     two = [one for one in planted.models if one.setting.strength in (4.0, 1.0) and one.config.seed < 2]
-    found = guidance.judge(LOOK, compare(two), 5000)
+    found = judge(LOOK, compare(two), 5000)
     assert found.level == NO_TRUST
     assert "two seeds are one comparison" in found.why
 
@@ -147,7 +146,7 @@ def test_weaker_strengths_are_advised_only_where_they_were_not_tried(planted):
     weaker = [replace(one, explained=0.8) for one in planted.models if one.setting.strength == 1.0]
 
     def advice(models):
-        return next(one for one in guidance.advise(LOOK, compare(models), 5000, 4) if one.kind == "reconstruction")
+        return next(one for one in advise(LOOK, compare(models), 5000, 4) if one.kind == "reconstruction")
 
     assert "allow weaker strengths" in advice(chosen).try_next
     assert "allow weaker strengths" not in advice([*chosen, *weaker]).try_next

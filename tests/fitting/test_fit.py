@@ -18,12 +18,11 @@ from PIL import Image
 
 import karenina
 from karenina.cli import app
-from karenina.fitting import job as jobs
+from karenina.fitting import core
 from karenina.fitting import page as pages
-from karenina.fitting.choice import measure
-from karenina.fitting.core import parse_time
 from karenina.fitting.encoding import encode
 from karenina.fitting.folder import Folder, read_names
+from karenina.fitting.models import OutOfTime, measure
 
 TINY = {"steps": 30, "latents": 3}
 LEARNT = {"steps": 150, "latents": 3}  # enough for blobs to have active latents
@@ -127,7 +126,7 @@ def test_a_second_call_continues(found, folder, tmp_path):
         karenina.fit(folder, out=tmp_path, models=4, **LEARNT)
 
 
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, jobs.OutOfTime])
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, OutOfTime])
 def test_stopped_in_any_round_it_answers_and_continues_to_the_same_end(stop, tmp_path):
     whole = karenina.fit("blobs", out=tmp_path / "whole", models=6, methods="beta_vae", **LEARNT)
     for step in (80, 120):  # from the beginning, and from where it stopped
@@ -177,19 +176,19 @@ def test_a_time_is_kept_by_what_is_planned(tmp_path, monkeypatch):
     """The clock is ours here: the plan must fit the time at the measured speed."""
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: 0.01 * next(ticks), process_time=lambda: float(next(ticks)))
-    monkeypatch.setattr(jobs, "clocks", clock)
-    monkeypatch.setattr(jobs.Job, "_speed", lambda *_: 0.001)
-    monkeypatch.setattr(jobs.Job, "train", lambda *_: None)
+    monkeypatch.setattr(core, "clocks", clock)
+    monkeypatch.setattr(core.FitCall, "_speed", lambda *_: 0.001)
+    monkeypatch.setattr(core.FitCall, "train", lambda *_: None)
 
     def planned(time):
         found = karenina.fit("blobs", out=tmp_path / str(next(ticks)), time=time, started=clock.monotonic())
         return json.loads((found.path / "fit.json").read_text())["plans"][0]
 
     plan = planned("10m")
-    assert plan["steps"] == jobs.MOST_STEPS
+    assert plan["steps"] == core.MOST_STEPS
     assert plan["methods"] == ["beta_vae", "beta_tcvae"]
     short = planned("1m")
-    assert 0.5 * 60 < short["steps"] * jobs.MODELS * 0.001 <= jobs.TRAINING_SHARE * 60
+    assert 0.5 * 60 < short["steps"] * core.MODELS * 0.001 <= core.TRAINING_SHARE * 60
     assert short["methods"] == ["beta_vae"]
     clock.process_time = lambda: 0.0  # busy with other things: the end will take a while
     assert planned("1m")["steps"] < 0.9 * short["steps"]
@@ -217,7 +216,7 @@ def test_a_full_disk_is_one_clear_error_and_loses_nothing(found, folder, tmp_pat
 
 def test_a_folder_that_cannot_be_written_to_is_said_before_images_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr("karenina.fitting.folder.os.access", lambda *_: False)
-    monkeypatch.setattr(jobs.Job, "run", None)
+    monkeypatch.setattr(core.FitCall, "run", None)
     with pytest.raises(ValueError, match=r"mine cannot be written to: permission denied"):
         karenina.fit("blobs", out=tmp_path / "mine", models=4)
 
@@ -231,13 +230,13 @@ def test_a_folder_that_cannot_be_written_to_is_said_before_images_are_read(tmp_p
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1.5h", 5400), ("2h5s", 7205), (3, 3)])
 def test_times(text, seconds):
-    assert parse_time(text) == seconds
+    assert core.parse_time(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "0", "-5", "ten", "1d", "inf", "nan"])
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(ValueError, match="a time is like"):
-        parse_time(text)
+        core.parse_time(text)
 
 
 @pytest.mark.parametrize(
@@ -257,13 +256,10 @@ def test_wrong_arguments_are_one_line(options, message, tmp_path):
 
 
 def test_a_fit_of_one_round_is_ranked_and_its_page_written_once(tmp_path, monkeypatch):
-    from karenina.fitting import page
-    from karenina.fitting.job import Job
-
     calls = []
-    write, compared = page.write_page, Job.compared
-    monkeypatch.setattr(page, "write_page", lambda *given: calls.append("page") or write(*given))
-    monkeypatch.setattr(Job, "compared", lambda job: calls.append("ranking") or compared(job))
+    write, compared = core.write_page, core.FitCall.compared
+    monkeypatch.setattr(core, "write_page", lambda *given: calls.append("page") or write(*given))
+    monkeypatch.setattr(core.FitCall, "compared", lambda call: calls.append("ranking") or compared(call))
     karenina.fit("blobs", out=tmp_path, models=2, steps=60)
     assert calls == ["ranking", "page"]
 
@@ -292,7 +288,7 @@ def recommended(fit):
 def test_a_fit_whose_time_ends_in_the_first_round_recommends_what_works(folder, tmp_path, command, page_of):
     def out_of_time(at):
         if at.step == 60:
-            raise jobs.OutOfTime
+            raise OutOfTime
 
     found = karenina.fit(folder, out=tmp_path, models=4, steps=200, latents=3, progress=out_of_time)
     words = recommended(found)
@@ -414,7 +410,7 @@ def test_pipes_are_not_waited_for(found, folder, tmp_path):
 
 def test_an_answer_without_a_model_is_no_success(tmp_path, monkeypatch, command):
     """All latents off: there is an answer, a page, and no model to take."""
-    monkeypatch.setattr("karenina.fitting.job.measure", lambda *given: replace(measure(*given), kl=np.zeros(3)))
+    monkeypatch.setattr("karenina.fitting.core.measure", lambda *given: replace(measure(*given), kl=np.zeros(3)))
     words = ["fit", "blobs", "--out", tmp_path / "a", "--models", 2, "--steps", 5, "--latents", 3]
     said = command(*words)
     assert "No model to take" in said.stdout

@@ -6,23 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karenina.fitting.halving import (
+from karenina.fitting.search import (
     MOST_SEEDS,
     STRENGTHS,
+    Candidate,
     Known,
-    Setting,
     cut,
     first_round,
     next_round,
     second_round,
-    some_but_not_all,
 )
 
 
 def known(**found):
     """beta8=(3, 4) -> the active latents of the seeds of beta 8."""
     return {
-        Setting("beta_vae", float(name[4:].replace("_", "."))): Known(len(active), active, math.nan)
+        Candidate("beta_vae", float(name[4:].replace("_", "."))): Known(len(active), active, math.nan)
         for name, active in found.items()
     }
 
@@ -42,7 +41,6 @@ def test_with_little_room_the_middle_strengths_come_first():
 
 
 def test_the_second_round_fills_the_range_where_some_but_not_all_latents_are_active():
-    assert some_but_not_all(WIDE, "beta_vae", 10) == [2.0, 8.0, 32.0]
     wanted = {setting.strength: seeds for setting, seeds in second_round(WIDE, 10).items()}
     assert sorted(wanted) == [1, 2, 4, 8, 16, 32, 64]
     assert wanted[8.0] == range(2, 3)  # one more
@@ -66,14 +64,14 @@ def test_where_there_is_no_such_strength_it_looks_between_or_beyond(found, insid
 def test_later_rounds_keep_the_better_half_and_never_the_collapsed():
     scores = {1: 0.1, 2: 0.2, 4: 0.9, 8: 0.8, 16: 0.7, 128: 1.0}
     active = {1: 10, 2: 6, 4: 5, 8: 4, 16: 3, 128: 0}
-    found = {Setting("beta_vae", float(s)): Known(3, (active[s],) * 3, scores[s]) for s in scores}
+    found = {Candidate("beta_vae", float(s)): Known(3, (active[s],) * 3, scores[s]) for s in scores}
     kept = [setting.strength for setting in next_round(found, 10, 2)]
     assert kept == [4.0, 8.0]
     assert all(seeds == range(3, 5) for seeds in next_round(found, 10, 2).values())
 
 
 def test_it_ends_when_the_last_settings_have_all_their_seeds():
-    found = {Setting("beta_vae", float(s)): Known(MOST_SEEDS, (3,) * MOST_SEEDS, 0.5) for s in (4, 8)}
+    found = {Candidate("beta_vae", float(s)): Known(MOST_SEEDS, (3,) * MOST_SEEDS, 0.5) for s in (4, 8)}
     assert next_round(found, 10, 9) == {}
 
 
@@ -87,7 +85,7 @@ def test_where_a_round_is_cut_the_middle_stays():
     st.integers(-3, 30),  # a time that is over leaves less than none
 )
 def test_a_round_that_is_cut_fits_and_has_no_new_setting_with_a_single_seed(seeds, room):
-    wanted = {Setting("beta_vae", float(i + 1)): range(a, a + n) for i, (a, n) in enumerate(seeds) if a or n > 1}
+    wanted = {Candidate("beta_vae", float(i + 1)): range(a, a + n) for i, (a, n) in enumerate(seeds) if a or n > 1}
     kept = cut(wanted, room)
     assert sum(map(len, kept.values())) <= max(room, 0)
     for setting, left in kept.items():

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from karenina.data.own import array_set, stream, survey
-from karenina.fitting.look import alignment, look_at, open_source
+from karenina.fitting.look import alignment, look_at, open_images
 
 
 def objects(shift, n=200, side=20):
@@ -60,7 +60,7 @@ def test_what_is_done_to_odd_files_is_said(tmp_path):
     colour[0].convert("RGBA").save(tmp_path / "alpha.png")
     colour[0].save(tmp_path / "moving.gif", save_all=True, append_images=colour[1:])
     Image.fromarray(rng.integers(0, 65536, (9, 8)).astype(np.uint16)).save(tmp_path / "deep.png")
-    found = open_source(tmp_path, longest=32, device="cpu")
+    found = open_images(tmp_path, longest=32, device="cpu")
     assert found.said == (
         "1 file with transparency: it is dropped.",
         "1 file with 16 bits: read as 8.",

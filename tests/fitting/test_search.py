@@ -14,10 +14,10 @@ TINY = {"steps": 30, "latents": 4, "search": "optuna"}
 
 def test_trials_are_kept_and_continued(tmp_path):
     optuna = pytest.importorskip("optuna", reason="the extra `search` is not installed")
-    from karenina.fitting.search import DATABASE, SEEDS, front
+    from karenina.fitting.search import DATABASE, SEEDS_OF_A_TRIAL, front
 
     found = karenina.fit("blobs", out=tmp_path, models=6, **TINY)
-    assert len(found.ranking) == 2 * SEEDS
+    assert len(found.ranking) == 2 * SEEDS_OF_A_TRIAL
     study = optuna.load_study(study_name="fit", storage=f"sqlite:///{tmp_path / DATABASE}")
     assert len(study.trials) == 2
     assert [len(trial.values) for trial in study.trials] == [2, 2]

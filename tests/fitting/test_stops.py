@@ -15,19 +15,19 @@ from karenina.fitting.folder import PAGE
 OPTIONS = {"models": 12, "steps": 60, "latents": 3, "methods": "beta_vae"}
 # Where a phase can be met: a function, and the call of it that is stopped.
 PHASES = {
-    "looking": ("karenina.fitting.job.look_at", 1),
-    "first round": ("karenina.fitting.job.Job._watch", 20),
-    "ranking": ("karenina.fitting.job.compare", 1),
+    "looking": ("karenina.fitting.core.look_at", 1),
+    "first round": ("karenina.fitting.core.FitCall._watch", 20),
+    "ranking": ("karenina.fitting.core.compare", 1),
     "copying the choice": ("karenina.fitting.folder.shutil.copy2", 2),
     "first page": ("karenina.fitting.page.animation", 1),
-    "second round": ("karenina.fitting.job.Job._watch", 90),
-    "last page": ("karenina.fitting.page._reconstructions", 2),
+    "second round": ("karenina.fitting.core.FitCall._watch", 90),
+    "last page": ("karenina.fitting.page.reconstruct", 2),
 }
 AFTER_AN_ANSWER = ("first page", "second round", "last page")
 STOP = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with Ctrl-C ignored
-import karenina.fitting.job, karenina.fitting.page
+import karenina.fitting.core, karenina.fitting.page
 from karenina.cli import main
 target, at, number = sys.argv.pop(1), int(sys.argv.pop(1)), int(sys.argv.pop(1))
 *parts, name = target.split(".")[1:]

@@ -57,14 +57,14 @@ def page(study):
     from karenina.pages.page import report
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("karenina.pages.better.RESAMPLES", 20)
+        patch.setattr("karenina.pages.choice.RESAMPLES", 20)
         return report(study, study.parent / "page")
 
 
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
     """Each page compares two models on resampled rows; test_better.py tests the numbers, with all resamples."""
-    monkeypatch.setattr("karenina.pages.better.RESAMPLES", 20)
+    monkeypatch.setattr("karenina.pages.choice.RESAMPLES", 20)
 
 
 @pytest.fixture(scope="session")

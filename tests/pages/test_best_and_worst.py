@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from karenina.pages.contents import Inputs
+from karenina.pages.contents import EncodedImages
 from karenina.pages.figures import _apart, _factors, _hintons
 from karenina.pages.model import _importance
 
@@ -12,7 +12,7 @@ def test_continuous_factors_are_drawn_where_they_are_and_labels_near_where_they_
     rng = np.random.default_rng(0)
     factors = np.column_stack([rng.random(300), rng.integers(4, size=300), 10.0 * rng.integers(3, size=300)])
     names, continuous = ("red", "shape", "angle"), (True, False, False)
-    inputs = Inputs(np.zeros((300, 1, 4, 4), np.uint8), factors, names, continuous)
+    inputs = EncodedImages(np.zeros((300, 1, 4, 4), np.uint8), factors, names, continuous)
     contents = SimpleNamespace(
         codes=lambda name: (factors + 0.01 * rng.normal(size=factors.shape), np.ones(3)),
         about=pd.DataFrame({"label": ["a"]}, index=["a"]),
@@ -33,7 +33,7 @@ def test_an_inactive_latent_is_never_the_best_predictor():
     rng = np.random.default_rng(0)
     factors = rng.integers(4, size=(400, 2))
     codes = np.column_stack([factors + 0.3 * rng.normal(size=(400, 2)), 1e-3 * factors[:, 0]])
-    inputs = Inputs(np.zeros((400, 1, 4, 4), np.uint8), factors, ("x", "y"), (False, False))
+    inputs = EncodedImages(np.zeros((400, 1, 4, 4), np.uint8), factors, ("x", "y"), (False, False))
     contents = SimpleNamespace(
         codes=lambda name: (codes, np.array([2.0, 1.0, 0.001])),
         about=pd.DataFrame({"label": ["a"]}, index=["a"]),

@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from karenina.pages.better import better, with_comparison
-from karenina.pages.choice import Choice
-from karenina.pages.contents import Contents, Inputs
+from karenina.pages.choice import DataSetChoice, better, with_comparison
+from karenina.pages.contents import Contents, EncodedImages
 from karenina.studies.study import COLUMNS
 
 RNG = np.random.default_rng(0)
@@ -35,13 +34,13 @@ def contents(udr, **more):
         for metric, (family, score) in scores.items():
             lines.append({**about, "metric": metric, "family": family, "property": "", "factor": "", "value": score})
     frame = pd.DataFrame(lines).reindex(columns=COLUMNS["results"])
-    inputs = Inputs(np.zeros((600, 1, 4, 4), np.uint8), FACTORS, ("a", "b", "c"), (False,) * 3)
+    inputs = EncodedImages(np.zeros((600, 1, 4, 4), np.uint8), FACTORS, ("a", "b", "c"), (False,) * 3)
     return Contents("", frame, {}, None, lambda run: (CODES[run], np.ones(3)), lambda name: inputs)
 
 
 def said(best, udr, **more):
     found = contents(udr, **more)
-    choice = Choice("planted", 3, "", best, (), ("mig",), "", "Labels.")
+    choice = DataSetChoice("planted", 3, "", best, (), ("mig",), "", "Labels.")
     return with_comparison(found, choice, np.arange(3)).labels
 
 
@@ -78,7 +77,7 @@ def test_zero_shot_and_wrong_labels_are_said_where_they_were_measured():
 
 
 def test_without_labels_nothing_is_said():
-    choice = Choice("planted", 3, "", "good", (), (), "", "")
+    choice = DataSetChoice("planted", 3, "", "good", (), (), "", "")
     assert with_comparison(contents((0.9, 0.8, 0.5)), choice, np.arange(3)).labels == ""
     with pytest.raises(ValueError, match="same rows"):
         better(("A", "B"), CODES["good"][:50], CODES["bad"], FACTORS)
@@ -89,6 +88,6 @@ def test_a_difference_that_rounds_to_nothing_has_no_minus(monkeypatch):
 
     row = {"metric": "mig", "property": "compactness", "a": 0.5, "b": 0.501, "difference": -0.001, "low": -0.004}
     monkeypatch.setattr(
-        "karenina.pages.better.difference", lambda *_, **__: pd.DataFrame([{**row, "high": 0.1, "p": 0.7}])
+        "karenina.pages.choice.difference", lambda *_, **__: pd.DataFrame([{**row, "high": 0.1, "p": 0.7}])
     )
     assert "0.50 against 0.50, +0.00 [+0.00, +0.10]" in better(("A", "B"), CODES["good"], CODES["good"], FACTORS)

@@ -16,7 +16,7 @@ from karenina.pages import contents as contents_module
 from karenina.pages.choice import choices
 from karenina.pages.compare import compare, match
 from karenina.pages.contents import read
-from karenina.pages.model import mosaic, priority
+from karenina.pages.model import priority
 from karenina.pages.page import report, show
 from karenina.selection import choice as selection_choice
 from karenina.studies.analyses import ANALYSES, apply
@@ -50,7 +50,7 @@ def test_picks_are_the_first_of_each_number_of_active_latents(study, trusted):
     runs = list(contents.about["run"])
     for pick in picks:
         assert pick.score == contents.score("udr_lasso")[runs.index(pick.run)]
-        assert pick.informative == int((contents.codes(pick.run)[1] > 2 * contents.kl_threshold).sum())
+        assert pick.active == int((contents.codes(pick.run)[1] > 2 * contents.kl_threshold).sum())
     assert min(picks, key=lambda pick: pick.rank).run == choices(contents)[0].best
 
 
@@ -250,14 +250,6 @@ def test_a_run_is_like_itself(study, tmp_path):
 def test_an_unfinished_run_has_no_page(tmp_path):
     with pytest.raises(ValueError, match=r"no run\.json"):
         show(tmp_path)
-
-
-def test_a_mosaic_fades_what_is_dark():
-    images = np.random.default_rng(0).random((2, 3, 1, 4, 5)).astype(np.float32)
-    whole = mosaic(images, np.array([True, False]))
-    assert whole.shape == (1, 10, 18)
-    np.testing.assert_array_equal(whole[0, :4, 6:11], images[0, 1, 0])
-    assert whole[0, 5:9, :5].std() < 0.3 * images[1, 0, 0].std()
 
 
 @pytest.mark.parametrize("content", [b"", b"half of a file"])

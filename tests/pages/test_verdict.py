@@ -9,7 +9,7 @@ import pytest
 import karenina
 from karenina.pages import choice as choice_module
 from karenina.pages.choice import choices, explained
-from karenina.pages.contents import Inputs, read
+from karenina.pages.contents import EncodedImages, read
 from karenina.pages.page import report
 from karenina.selection import choice as selection_choice
 from karenina.selection.choice import NO_TRUST
@@ -22,10 +22,10 @@ def planted(monkeypatch):
 
     def contents(make):
         run = SimpleNamespace(config=SimpleNamespace(image_shape=(1, 4, 4)), decode=lambda codes: make(images / 255))
-        monkeypatch.setattr("karenina.training.open", lambda path: run)
+        monkeypatch.setattr("karenina.pages.choice.open_run", lambda path: run)
         return SimpleNamespace(
             about=pd.DataFrame({"data": ["d"]}, index=["a"]),
-            inputs=lambda data: Inputs(images, np.zeros((50, 0)), (), ()),
+            inputs=lambda data: EncodedImages(images, np.zeros((50, 0)), (), ()),
             codes=lambda name: (np.zeros((50, 2)), np.ones(2)),
             paths={"a": "a"},
             kl_threshold=0.05,

@@ -285,10 +285,10 @@ def test_violins_and_boxes_one_for_each_strength():
     boxes = duan2020.figure_2(study)
     assert len(boxes.axes) == 5  # UDR and four metrics
     for axis in boxes.axes:
-        medians = [line for line in axis.lines if line.get_color() == "#d55e00"]
+        medians = [line for line in axis.lines if line.get_color() == "#D55E00"]
         assert len(medians) == 3
     drawn = boxes.axes[3].lines
-    medians = [line.get_ydata()[0] for line in drawn if line.get_color() == "#d55e00"]
+    medians = [line.get_ydata()[0] for line in drawn if line.get_color() == "#D55E00"]
     mig = study.frame[study.frame["metric"] == "mig"].groupby("strength")["value"].median()
     assert medians == pytest.approx(mig.tolist())
     bold = [label.get_text() for label in boxes.axes[3].get_xticklabels() if label.get_fontweight() == "bold"]

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 import karenina
-from karenina.pages import better
+from karenina.pages import choice
 from karenina.pages.page import report
 from karenina.studies import analyse, find_plan, parse, run, status
 from karenina.studies.study import Study
@@ -39,7 +39,7 @@ FILES += ("scores", "runs", "runs/*")
 
 @pytest.fixture(autouse=True)
 def quick(in_this_process, monkeypatch):
-    monkeypatch.setattr(better, "RESAMPLES", 20)  # of each page's comparison, for every damage
+    monkeypatch.setattr(choice, "RESAMPLES", 20)  # of each page's comparison, for every damage
 
 
 def numbers_of_a_page(path):
@@ -129,7 +129,7 @@ def tiny(tmp_path_factory):
     path = tmp_path_factory.mktemp("damage") / "tiny"
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(better, "RESAMPLES", 20)
+        patch.setattr(choice, "RESAMPLES", 20)
         plan = Study(path).adopt(parse(PLAN))
         for point in plan.points:
             execute(str(path), point, plan.evaluation, 60)

@@ -11,10 +11,10 @@ import pandas as pd
 
 from karenina._files import atomic
 from karenina._plugins import MissingExtra
-from karenina._style import COLOURS
 from karenina.audit._rules import characteristics, rules, sampling_errors, table_1
 from karenina.audit.experiments import EXPERIMENTS, LARGE
 from karenina.audit.running import Audit, ScoreKey
+from karenina.drawing.charts import COLOURS
 from karenina.metrics.registry import score_name
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def plot(audit: Audit, protocol: str, names: Sequence[str], path: str | os.PathL
     Means over seeds, with the standard deviation; the right answer, where there is one, in grey. For "samples" the
     error against the whole sample, as in Figure 9 of Carbonneau et al. (2022). False when there is nothing to draw.
     """
-    from karenina._figures import Figure
+    from karenina.drawing.figure import Figure
 
     keys = [key for key in audit.keys if key.protocol == protocol]
     measured = [name for name in names if name in set(audit.frame.experiment)]

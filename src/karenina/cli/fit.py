@@ -100,8 +100,8 @@ def fit(
             say(f"wrote {found.page} ({found.page.stat().st_size / 1e6:.1f} MB)")
         if found.best is not None:
             next_steps(("encode", out, images, "--out", "codes.parquet"), ("export", out))
-    if found.stopped in karenina.fitting.job.STOPS:
-        raise typer.Exit(exit_code(karenina.fitting.job.STOPS[found.stopped]()))
+    if found.stopped in karenina.fitting.core.STOPS:
+        raise typer.Exit(exit_code(karenina.fitting.core.STOPS[found.stopped]()))
     if found.answer["run"] is None:
         raise typer.Exit(1)
 

@@ -42,7 +42,7 @@ def traversals(data: DataSet, columns: int = 10, seed: int = 0) -> list[tuple[st
 
 def draw_sheet(data: DataSet, path: str | os.PathLike[str], *, columns: int = 10, seed: int = 0) -> None:
     """Write the labelled contact sheet of a data set as PNG (or PDF or SVG, by the ending of `path`)."""
-    from karenina._figures import Figure
+    from karenina.drawing.figure import Figure
 
     rows = traversals(data, columns, seed)
     c, h, w = data.image_shape

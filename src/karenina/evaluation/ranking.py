@@ -329,7 +329,7 @@ def _by_pairs_of_latents(by: str, run: Run, evaluation: Evaluation, kl_threshold
 
 def plot_pairs(ranking: RunRanking, path: str | os.PathLike[str]) -> None:
     """Draw the similarity matrices of the best and the worst pair."""
-    from karenina._figures import Figure
+    from karenina.drawing.figure import Figure
 
     if not ranking.pairs:
         raise ValueError(f"ranking by {ranking.by} compares no pairs, so there are no similarity matrices to draw")

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +20,14 @@ from karenina.data.naming import split_name
 from karenina.data.own import Images, kind_of, stream
 from karenina.fitting.answer import pick
 from karenina.fitting.folder import ANSWER, FIT, fit_of, read_answer, read_names
-
-if TYPE_CHECKING:
-    from karenina.training import Run
+from karenina.training.run import Run, as_run
 
 FORMATS = (".parquet", ".csv")
 HISTORY = "history.parquet"
 
 
-def chosen_run(run: "Run | str | os.PathLike[str]") -> "Run":
-    """A run that has a directory, the run in a directory, or the one that the fit in it chose."""
-    from karenina.training.run import as_run
-
+def chosen_run(run: Run | str | os.PathLike[str]) -> Run:
+    """Return a run that has a directory, the run in a directory, or the one that the fit in it chose."""
     if isinstance(run, str | os.PathLike) and (Path(run) / FIT).exists():
         return pick(run)
     found = as_run(run)
@@ -40,8 +36,8 @@ def chosen_run(run: "Run | str | os.PathLike[str]") -> "Run":
     return found
 
 
-def columns(run: "Run", where: str | os.PathLike[str]) -> list[str]:
-    """A name for each latent: the one that a person gave it, else latent_3."""
+def columns(run: Run, where: str | os.PathLike[str]) -> list[str]:
+    """Return a name for each latent: the one that a person gave it, else latent_3."""
     known = read_names(where, run.latents, _weights(run))
     found = [known.get(i, f"latent_{i}") for i in range(run.latents)]
     taken = sorted({name for name in found if found.count(name) > 1} | ({"image"} & set(found)))
@@ -50,7 +46,7 @@ def columns(run: "Run", where: str | os.PathLike[str]) -> list[str]:
     return found
 
 
-def about_latents(run: "Run", where: Any) -> list[dict[str, Any]]:
+def about_latents(run: Run, where: Any) -> list[dict[str, Any]]:
     """Return what is known of each latent: its number, its name, its KL in nats, and whether it is active.
 
     The KL is what the fit measured, or else that of the end of training; None, as for `active`, where there is none.
@@ -75,7 +71,7 @@ def beside(table: str | os.PathLike[str]) -> Path:
 
 
 def encode(
-    run: "Run | str | os.PathLike[str]", images: Images, out: str | os.PathLike[str], *, active: bool = False
+    run: Run | str | os.PathLike[str], images: Images, out: str | os.PathLike[str], *, active: bool = False
 ) -> int:
     """Write the mean codes of images to a table: a column `image` (file or number) and one for each latent.
 
@@ -136,7 +132,7 @@ def encode(
     return count
 
 
-def _check_kind(images: Images, run: "Run", made_grey: bool, options: dict[str, Any]) -> None:
+def _check_kind(images: Images, run: Run, made_grey: bool, options: dict[str, Any]) -> None:
     """Refuse images in colour where the model has seen grey ones alone; say so where it is the other way round."""
     text = str(images) if isinstance(images, str | os.PathLike) else ""
     channels = run.config.image_shape[0]
@@ -155,14 +151,15 @@ def _check_kind(images: Images, run: "Run", made_grey: bool, options: dict[str, 
         warnings.warn(f"{what} has grey images, and the model was trained on images in colour", stacklevel=3)
 
 
-def _weights(run: "Run") -> str:
-    """The hash of a model; that of a run that was stopped is not known to anyone."""
+def _weights(run: Run) -> str:
+    """Return the hash of a model; "" of a run that was stopped, which no fit has chosen."""
     assert run.path is not None
     return checksum(run.path / "model.safetensors") if run.stopped_at is None else ""
 
 
 @contextmanager
 def _parquet(path: Path, names: list[str]) -> Iterator[Any]:
+    """Open a Parquet file, and give the function that writes rows to it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -184,6 +181,7 @@ def _no_formula(name: str) -> str:
 
 @contextmanager
 def _csv(path: Path, names: list[str]) -> Iterator[Any]:
+    """Open a CSV file, and give the function that writes rows to it."""
     with path.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(["image", *map(_no_formula, names)])

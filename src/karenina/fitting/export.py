@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,20 +29,20 @@ from karenina._version import __version__
 from karenina.data import names as data_names
 from karenina.data.naming import join_name, split_name
 from karenina.data.own import FILTER, _pair
+from karenina.drawing.pictures import traverse
 from karenina.fitting.encoding import about_latents, chosen_run, columns
 from karenina.fitting.folder import fit_of, read_answer
 from karenina.models.fast import UpConv
 from karenina.models.objectives import DECODERS
-
-if TYPE_CHECKING:
-    from karenina.training import Run
+from karenina.training.run import Run
+from karenina.training.run import open as open_run
 
 TOLERANCE = 1e-4  # largest difference to our codes, in standard deviations of the prior, and to our images
 _TRIED = 16
 _FILES = ("factors_csv", "pairs_csv", "painting")  # options of data sets whose values are files
 
 
-class Encoder(nn.Module):
+class ExportedEncoder(nn.Module):
     """Images (n, c, h, w), floats in [0, 1] -> mean and log-variance (n, latents)."""
 
     def __init__(self, network: nn.Module):
@@ -53,7 +53,7 @@ class Encoder(nn.Module):
         return self.network.encode(images)  # type: ignore[operator]
 
 
-class Decoder(nn.Module):
+class ExportedDecoder(nn.Module):
     """Codes (n, latents) -> images (n, c, h, w) in [0, 1]."""
 
     def __init__(self, network: nn.Module, show: Callable[[Tensor], Tensor]):
@@ -64,7 +64,7 @@ class Decoder(nn.Module):
         return self.show(self.network.decode(codes))  # type: ignore[operator]
 
 
-def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to: str = "onnx") -> list[Path]:
+def export(run: Run | str | os.PathLike[str], out: str | os.PathLike[str], to: str = "onnx") -> list[Path]:
     """Write a run for other programs into a folder, and check what was written against ours.
 
     Parameters
@@ -101,7 +101,7 @@ def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to:
     work = Path(tempfile.mkdtemp(dir=target, prefix=".export."))
     try:
         with naming(target):
-            KINDS[to](opened, run, work)
+            KINDS[to](opened, run if isinstance(run, str | os.PathLike) else opened.path, work)
         made = sorted(path.name for path in work.iterdir())
         for name in made:
             (work / name).replace(target / name)
@@ -110,8 +110,8 @@ def export(run: "Run | str | os.PathLike[str]", out: str | os.PathLike[str], to:
     return [target / name for name in made]
 
 
-def parts(run: "Run") -> dict[str, tuple[nn.Module, Tensor]]:
-    """Encoder and decoder with plain layers, each with an input to try."""
+def parts(run: Run) -> dict[str, tuple[nn.Module, Tensor]]:
+    """Return encoder and decoder with plain layers, each with an input to try."""
     network = copy.deepcopy(run._network).cpu().eval()
     _plain_layers(network)
     shape = run.config.image_shape
@@ -119,13 +119,13 @@ def parts(run: "Run") -> dict[str, tuple[nn.Module, Tensor]]:
     images = torch.rand((_TRIED, *shape), generator=generator)
     codes = torch.randn((_TRIED, run.latents), generator=generator)
     return {
-        "encoder": (Encoder(network).eval(), images),
-        "decoder": (Decoder(network, DECODERS[run.config.decoder][1]).eval(), codes),
+        "encoder": (ExportedEncoder(network).eval(), images),
+        "decoder": (ExportedDecoder(network, DECODERS[run.config.decoder][1]).eval(), codes),
     }
 
 
 def _plain_layers(module: nn.Module) -> None:
-    """Our up-convolution has a backward of its own, which exporters do not know; its forward is torch's."""
+    """Replace our up-convolutions, whose backward exporters do not know, by those of torch, which give the same."""
     for name, child in module.named_children():
         if isinstance(child, UpConv):
             plain = nn.ConvTranspose2d(child.in_channels, child.out_channels, 4, stride=2, padding=1)
@@ -135,16 +135,13 @@ def _plain_layers(module: nn.Module) -> None:
             _plain_layers(child)
 
 
-def _where(run: "Run", given: Any) -> Any:
-    """Return the folder that was given, in which names of latents may be, or the run's."""
-    return given if isinstance(given, str | os.PathLike) else run.path
-
-
-def _ours(run: "Run", name: str, given: Tensor) -> list[NDArray[np.float32]]:
+def _ours(run: Run, name: str, given: Tensor) -> list[NDArray[np.float32]]:
+    """Return what our encoder or decoder makes of an input."""
     return list(run.encode(given.numpy())) if name == "encoder" else [run.decode(given.numpy())]
 
 
-def _compare(run: "Run", name: str, given: Tensor, found: list[NDArray[Any]], what: str) -> None:
+def _compare(run: Run, name: str, given: Tensor, found: list[NDArray[Any]], what: str) -> None:
+    """Refuse what was exported where it differs from ours."""
     for ours, theirs in zip(_ours(run, name, given), found):
         apart = float(np.abs(ours - theirs).max())
         if not apart <= TOLERANCE * max(1.0, float(np.abs(ours).max())):
@@ -176,7 +173,7 @@ for path in sys.argv[1:]:
 '''
 
 
-def _about(run: "Run", where: Any) -> dict[str, Any]:
+def _about(run: Run, where: Any) -> dict[str, Any]:
     """Return what another program must know to use the model: how images are prepared, and what its latents are."""
     channels, height, width = run.config.image_shape
     name, options = split_name(run.config.data)
@@ -198,9 +195,10 @@ def _about(run: "Run", where: Any) -> dict[str, Any]:
     }
 
 
-def _onnx(run: "Run", given: Any, folder: Path) -> None:
+def _onnx(run: Run, where: Any, folder: Path) -> None:
+    """Write a run as ONNX."""
     runtime, onnx, _ = (need(module) for module in ("onnxruntime", "onnx", "onnxscript"))
-    about = _about(run, _where(run, given))
+    about = _about(run, where)
     (folder / "model.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     if about["preprocessing"]["mode"] is not None:
         (folder / "use_encoder.py").write_text(_SCRIPT, encoding="utf-8")
@@ -229,7 +227,8 @@ def _onnx(run: "Run", given: Any, folder: Path) -> None:
             _compare(run, name, example[:rows], session.run(None, {enters: example[:rows].numpy()}), "ONNX")
 
 
-def _torchscript(run: "Run", given: Any, folder: Path) -> None:
+def _torchscript(run: Run, where: Any, folder: Path) -> None:
+    """Write a run as TorchScript."""
     for name, (module, example) in parts(run).items():
         file = folder / f"{name}.pt"
         with warnings.catch_warnings(), torch.no_grad():
@@ -243,16 +242,13 @@ def _torchscript(run: "Run", given: Any, folder: Path) -> None:
                 _compare(run, name, example[:rows], arrays, "TorchScript")
 
 
-def _hub(run: "Run", given: Any, folder: Path) -> None:
-    from karenina.training.pictures import traverse
-    from karenina.training.run import open as open_run
-
+def _hub(run: Run, where: Any, folder: Path) -> None:
+    """Write a run as a folder for the Hugging Face hub."""
     assert run.path is not None
     shutil.copy2(run.path / "model.safetensors", folder / "model.safetensors")
     about = read_json(run.path / "run.json")
     about["config"]["data"] = _without_paths(run.config.data)
     (folder / "run.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    where = _where(run, given)
     names = columns(run, where)
     config = {
         "model_type": "karenina",
@@ -294,7 +290,8 @@ def _words(text: object) -> str:
     return re.sub(r"([\\`*_{}\[\]()<>#+!|~&$-])", r"\\\1", visible(text))
 
 
-def _card(run: "Run", names: list[str], where: Any) -> str:
+def _card(run: Run, names: list[str], where: Any) -> str:
+    """Return the model card."""
     c = run.config
     fit = fit_of(where)
     answer = read_answer(fit) if fit is not None else None
@@ -342,12 +339,12 @@ mean nothing. Names of latents are what a person saw in them.
 """
 
 
-KINDS: dict[str, Callable[["Run", Any, Path], None]] = {"onnx": _onnx, "torchscript": _torchscript, "hub": _hub}
+KINDS: dict[str, Callable[[Run, Any, Path], None]] = {"onnx": _onnx, "torchscript": _torchscript, "hub": _hub}
 
 
 @contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Without what a library logs of packages that nobody asked for."""
+    """Keep a library from logging which optional packages are missing."""
     log = logging.getLogger(name)
     before = log.level
     log.setLevel(logging.ERROR)

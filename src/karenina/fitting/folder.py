@@ -19,7 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from karenina._files import as_utf8, atomic, make_folder, read_json, sweep
-from karenina.fitting.halving import PARAMETERS, Setting, Wanted
+from karenina._settings import integer, number, positive
+from karenina.fitting.search import PARAMETERS, Candidate, Round
 
 FORMAT = 1
 FIT, ANSWER, RANKING = "fit.json", "answer.json", "ranking.csv"
@@ -28,13 +29,14 @@ _MOST_SEEDS = 10_000  # of a setting: more than any budget trains
 
 
 def _method(name: Any) -> str:
+    """Return the name of a method, checked."""
     if not isinstance(name, str) or name not in PARAMETERS:
         raise ValueError(f"{name!r:.40} is no method of a fit")
     return name
 
 
 @dataclass
-class Plan:
+class FitPlan:
     """One way to train the models of a fit. A fit that is given much more time later begins another, with more steps.
 
     options: of `karenina.load`. images: a hash of some of the images. rounds: settings and their seeds, in the order
@@ -49,22 +51,21 @@ class Plan:
     seed: int
     methods: list[str]
     search: str = "grid"
-    rounds: list[Wanted] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
     done: int = 0
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
+        """Return the plan as values for JSON."""
         rounds = [[[s.method, s.strength, seeds.start, seeds.stop] for s, seeds in one.items()] for one in self.rounds]
         return {one.name: getattr(self, one.name) for one in fields(self)} | {"rounds": rounds}
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "Plan":
+    def from_json(cls, value: dict[str, Any]) -> "FitPlan":
         """Return the plan that `to_json` wrote; a ValueError, KeyError or TypeError where it is another's."""
-        from karenina._settings import integer, number, positive
-
         rounds = [
             {
-                Setting(_method(m), positive("strength", s)): range(integer("seed", a, 0), integer("seed", b, a))
+                Candidate(_method(m), positive("strength", s)): range(integer("seed", a, 0), integer("seed", b, a))
                 for m, s, a, b in one
             }
             for one in value["rounds"]
@@ -89,6 +90,7 @@ class Plan:
 
     @property
     def models(self) -> int:
+        """Return how many models are trained."""
         return sum(len(seeds) for one in self.rounds[: self.done] for seeds in one.values())
 
 
@@ -97,21 +99,19 @@ class Folder:
     """The folder of a fit and its plans. spent: seconds of all calls."""
 
     path: Path
-    plans: list[Plan] = field(default_factory=list)
+    plans: list[FitPlan] = field(default_factory=list)
     spent: float = 0.0
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Folder":
-        """The fit in a folder, or a new one in an empty folder."""
+        """Return the fit in a folder, or a new one in an empty folder."""
         root = make_folder(path)
         if not os.access(root, os.W_OK):  # said before thousands of images are read
             raise ValueError(f"{root} cannot be written to: permission denied")
         if (root / FIT).exists():
-            from karenina._settings import number
-
             about = _read(root / FIT)
             try:
-                plans = [Plan.from_json(plan) for plan in about["plans"]]
+                plans = [FitPlan.from_json(plan) for plan in about["plans"]]
                 return cls(root, plans, number("spent", about["spent"]))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise ValueError(f"{root / FIT} is damaged ({error})") from None
@@ -121,13 +121,15 @@ class Folder:
         return cls(root)
 
     def save(self) -> None:
+        """Write the plans."""
         _write(self.path / FIT, {"plans": [plan.to_json() for plan in self.plans], "spent": round(self.spent, 1)})
 
-    def runs(self, plan: Plan) -> Path:
+    def runs(self, plan: FitPlan) -> Path:
+        """Return the folder of the runs of a plan."""
         return self.path / "runs" / str(self.plans.index(plan) + 1)
 
     def save_answer(self, answer: Mapping[str, Any], ranking: Any, chosen: Path | None) -> None:
-        """The ranking, the model, and the answer last: what it names is there."""
+        """Write the ranking, the model, and the answer last, so that what it names is there."""
         sweep(self.path)
         for half in self.path.glob(f".{MODEL}.????????"):  # of a killed process; the folder is ours alone
             shutil.rmtree(half, ignore_errors=True)
@@ -139,12 +141,13 @@ class Folder:
 
 
 def _write(path: Path, about: dict[str, Any]) -> None:
+    """Write a table of JSON with the number of its format."""
     with atomic(path) as part:
         part.write_text(json.dumps({"format": FORMAT, **about}, indent=2) + "\n", encoding="utf-8")
 
 
 def _read(path: Path, *, names: bool = False) -> dict[str, Any]:
-    """names: the file may be written by hand, with the names alone."""
+    """Return a table of JSON whose format is known. names: the file may be written by hand, with the names alone."""
     about = read_json(path)
     if names and isinstance(about, dict) and "format" not in about:
         return {"names": about.get("names", about)}
@@ -156,7 +159,7 @@ def _read(path: Path, *, names: bool = False) -> dict[str, Any]:
 
 
 def _copy_run(source: Path, target: Path) -> None:
-    """The files of a run as `target`, which is the old or the new one, or for a moment none."""
+    """Copy the files of a run to `target`, which is the old or the new one, or for a moment none."""
     new = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
         for name in ("model.safetensors", "history.parquet", "run.json"):
@@ -175,7 +178,7 @@ def _copy_run(source: Path, target: Path) -> None:
 
 
 def read_answer(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `fit` wrote about its choice; a ValueError where there is none yet."""
+    """Return what `fit` wrote about its choice; a ValueError where there is none yet."""
     root = Path(path)
     if not (root / FIT).exists():
         raise ValueError(f"{root} is not a fit: it has no {FIT}")
@@ -204,6 +207,7 @@ _OF_A_CHOICE: dict[str, Any] = {
 
 
 def _check_answer(answer: dict[str, Any]) -> None:
+    """Refuse an answer that lacks what its readers rely on."""
     run = answer["run"]
     for name, kind in {**_KINDS, **(_OF_A_CHOICE if run is not None else {})}.items():
         if not isinstance(answer[name], kind):
@@ -240,13 +244,13 @@ def folders_of_models(path: Path) -> list[Path]:
 
 
 def fit_of(run: str | os.PathLike[str]) -> Path | None:
-    """The fit that a run belongs to: its own folder, or one above it."""
+    """Return the fit that a run belongs to: its own folder, or one above it."""
     path = Path(run).resolve()
     return next((folder for folder in (path, *list(path.parents)[:5]) if (folder / FIT).exists()), None)
 
 
 def read_names(run: str | os.PathLike[str], latents: int, weights: str) -> dict[int, str]:
-    """Latent -> the name that a person gave it, from the names.json of a run or of its fit; empty without one.
+    """Return the names that a person gave to latents, from the names.json of a run or of its fit; empty without one.
 
     weights: hash of the model. Names of another model (the fit may have chosen anew) are refused.
     """

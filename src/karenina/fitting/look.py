@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from karenina.data import DataSet, TableDataSet, load, names
 from karenina.data.naming import split_name
 from karenina.data.own import Images, Size, Survey, array_set, survey
+from karenina.evaluation.data import inputs
+from karenina.training.config import fingerprint
 
 # The longer side to which images are brought. Fully connected networks, which train many at a time on a CPU, see small
 # images; convolutions are for devices on which they are cheap.
@@ -51,15 +53,16 @@ class Look:
 
     @property
     def unaligned(self) -> bool:
-        """Whether what is shown is at another place in every image: where it is explains more than what it is."""
+        """Return whether what is shown lies at another place in every image, so that the place explains most of it."""
         return self.shift > 0.08 and self.moved > 0.25
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as values for JSON."""
         return {**asdict(self), "shape": list(self.shape), "unaligned": self.unaligned}
 
 
 def describe(look: Look) -> str:
-    """What was seen, in a sentence."""
+    """Say in a sentence what was seen."""
     channels, height, width = look.shape
     kind = {1: "grey", 3: "colour"}.get(channels, f"{channels}-channel")
     flat = f"{100 * look.flat:.0f} % of the pixels hardly change"
@@ -104,6 +107,7 @@ def look_at(data: DataSet) -> Look:
 
 
 def _blocks(data: DataSet) -> Any:
+    """Give all images, or many of a set that is rendered, some at a time."""
     if isinstance(data, TableDataSet):
         for start in range(0, len(data), _ROWS):
             yield data.at(np.arange(start, min(start + _ROWS, len(data))))
@@ -116,8 +120,10 @@ def _blocks(data: DataSet) -> Any:
 
 
 def alignment(images: NDArray[np.uint8], rounds: int = 4) -> tuple[float, float]:
-    """How far images are from lying on one another: the spread of the shifts that bring each onto the mean, as a share
-    of the side, and the share of the variance around the mean image that these shifts remove.
+    """Return how far images are from lying on one another.
+
+    It is the spread of the shifts that bring each onto the mean, as a share of the side, and the share of the variance
+    around the mean image that these shifts remove.
 
     Shifts are those of the largest circular cross-correlation with the mean image, found again as the mean sharpens.
 
@@ -158,7 +164,7 @@ def alignment(images: NDArray[np.uint8], rounds: int = 4) -> tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Source:
+class FitImages:
     """Images of a fit. options: of `karenina.load` (size, ...). said: what was done to them, in sentences."""
 
     data: DataSet
@@ -166,10 +172,18 @@ class Source:
     options: dict[str, Any]
     said: tuple[str, ...]
 
+    def fingerprint(self) -> str:
+        """Return a hash of some of the images."""
+        return fingerprint(self.data)
 
-def open_source(
+    def sample(self) -> NDArray[np.uint8]:
+        """Return the images on which models are compared: those of a report, so that both say the same."""
+        return inputs(self.data, 10_000)[0]
+
+
+def open_images(
     images: Images, *, longest: int, device: str, size: Size | None = None, network: str = "auto"
-) -> Source:
+) -> FitImages:
     """Open images at a size and with a network that suit them.
 
     longest: the longer side that they are brought to, unless `size` is given or they are smaller.
@@ -189,10 +203,11 @@ def open_source(
         said.append(f"{_count(found.sixteen_bits, 'file')} with 16 bits: read as 8.")
     if found.animated:
         said.append(f"{_count(found.animated, 'file')} with several frames: the first is taken.")
-    return Source(data, network, options, tuple(said))
+    return FitImages(data, network, options, tuple(said))
 
 
 def _open(images: Images, options: dict[str, Any]) -> DataSet:
+    """Open images with options of `karenina.load`."""
     if isinstance(images, DataSet):
         return images
     if isinstance(images, str | os.PathLike):
@@ -201,7 +216,7 @@ def _open(images: Images, options: dict[str, Any]) -> DataSet:
 
 
 def _size(found: Survey, longest: int, size: Size | None, device: str, said: list[str]) -> Any:
-    """The (height, width) to which images are resized, or None for as they are."""
+    """Return the (height, width) to which images are resized, or None for as they are."""
     if size is not None:
         return size
     (height, width), _ = found.sizes.most_common(1)[0]
@@ -225,7 +240,7 @@ def _size(found: Survey, longest: int, size: Size | None, device: str, said: lis
 
 
 def _resizable(images: Images) -> bool:
-    """Whether the size is ours to choose: not of a data set known by name, nor where it was given with the path."""
+    """Return whether the size is ours to choose: not of a data set known by name, nor where the path has one."""
     if isinstance(images, DataSet):
         return False
     if not isinstance(images, str | os.PathLike):
@@ -236,8 +251,10 @@ def _resizable(images: Images) -> bool:
 
 
 def _by(size: tuple[int, int]) -> str:
+    """Return a size as words."""
     return f"{size[0]}x{size[1]}"
 
 
 def _count(number: int, word: str) -> str:
+    """Return a number with a noun."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -1,28 +1,22 @@
 """The page of a fit: the answer, what to know, each active latent with its pictures and a box for its name."""
 
-import base64
-import io
-import json
 import os
 import shlex
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from karenina._active import CLEAR_KL
 from karenina._files import write_text
-from karenina._version import __version__
-from karenina.fitting.answer import Fit, headline
+from karenina.data import DataSet
+from karenina.drawing.pictures import animation, mosaic, move_latents, picture, reconstruct
+from karenina.fitting.answer import Fit, first_sentence
 from karenina.fitting.folder import PAGE, read_names
-from karenina.pages.model import picture
+from karenina.pages.page import fill
 from karenina.selection.choice import CARE, FAIR
-from karenina.training.pictures import mosaic, prior_span
-
-if TYPE_CHECKING:
-    from karenina.data import DataSet
-    from karenina.training import Run
+from karenina.training.run import Run
 
 POOL = 5000  # images among which those at the extremes of a latent are sought
 NEAREST = 6
@@ -30,49 +24,39 @@ FRAMES = 13
 _STRIP = 9
 
 
-def write_page(fit: Fit, data: "DataSet", images: Any) -> None:
+def write_page(fit: Fit, data: DataSet, images: Any) -> None:
     """Write the page of a fit into its folder: one file that carries everything."""
-    import jinja2
-
-    assets = files("karenina.fitting") / "assets"
-    css = (files("karenina.pages") / "assets" / "page.css").read_text(encoding="utf-8")
-    css += (assets / "fit.css").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["number"] = lambda value: "–" if value is None or value != value else f"{value:z.2f}"
-    template = environment.from_string((assets / "fit.html.j2").read_text(encoding="utf-8"))
     run = fit.best
     answer = fit.answer
     given = shlex.quote(os.fspath(images)) if isinstance(images, str | os.PathLike) else "IMAGES"
     out = shlex.quote(str(fit.path))
-    colour = {FAIR: "fair", CARE: "care"}.get(fit.verdict.level, "none")
-    about = {"format": 1, "run": answer["run"], "weights": answer.get("weights")}
-    # In a script element only "</" and "<!" mean anything, and JSON can spell "<" otherwise.
-    script_data = json.dumps(about).replace("<", "\\u003c")
-    page = template.render(
-        title=f"A model of {data.name.split(':')[0]}",
-        headline=headline(answer),
-        verdict=fit.verdict,
-        colour=colour,
-        advice=fit.advice,
-        answer=answer,
-        look=answer["look"],
-        latents=latents_of(run, data, fit) if run is not None else (),
-        reconstructions=_reconstructions(run, data) if run is not None else None,
-        ranking=fit.ranking.to_dict("records"),
-        chosen=answer["run"].rsplit("/", 1)[-1] if answer["run"] else "",
-        threshold=CLEAR_KL,
-        commands=_commands(answer, out, given),
-        where=str(fit.path / "names.json"),
-        data=script_data,
-        css=css,
-        script=(assets / "fit.js").read_text(encoding="utf-8"),
-        version=__version__,
-    )
-    write_text(fit.path / PAGE, page)
+    both = None
+    if run is not None:
+        both = picture(mosaic(reconstruct(run, data.sample(10, np.random.default_rng(1))[0])))
+    values = {
+        "title": f"A model of {data.name.split(':')[0]}",
+        "headline": first_sentence(answer),
+        "verdict": fit.verdict,
+        "colour": {FAIR: "fair", CARE: "care"}.get(fit.verdict.level, "none"),
+        "advice": fit.advice,
+        "answer": answer,
+        "look": answer["look"],
+        "latents": latents_of(run, data, fit) if run is not None else (),
+        "reconstructions": both,
+        "ranking": fit.ranking.to_dict("records"),
+        "chosen": answer["run"].rsplit("/", 1)[-1] if answer["run"] else "",
+        "threshold": CLEAR_KL,
+        "commands": _commands(answer, out, given),
+        "where": str(fit.path / "names.json"),
+        "data": {"format": 1, "run": answer["run"], "weights": answer.get("weights")},
+    }
+    ours, theirs = (files(f"karenina.{folder}") / "assets" for folder in ("fitting", "pages"))
+    styles = [theirs / "page.css", ours / "fit.css"]
+    write_text(fit.path / PAGE, fill(ours / "fit.html.j2", values, styles, [ours / "fit.js"]))
 
 
 def _commands(answer: dict[str, Any], out: str, given: str) -> list[str]:
-    """What to do next: those of the commands that have something to work on."""
+    """Return what to do next: those of the commands that have something to work on."""
     found = [f"karenina fit {given} --out {out} --time 2h      # continues, with more models or longer ones"]
     if answer["run"]:
         found.append(f"karenina encode {out} {given} --out codes.parquet")
@@ -82,8 +66,8 @@ def _commands(answer: dict[str, Any], out: str, given: str) -> list[str]:
     return found
 
 
-def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
-    """Each active latent, the largest KL first: its animation, a strip of decodes, and real images at its extremes."""
+def latents_of(run: Run, data: DataSet, fit: Fit) -> list[dict[str, Any]]:
+    """Return each active latent, the largest KL first: an animation, decoded images, and real images at its ends."""
     pool = data.sample(POOL, np.random.default_rng(0))[0]
     codes = run.encode(pool)[0]
     kl = np.array(fit.answer["kl"])
@@ -95,10 +79,10 @@ def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
         if not active[latent]:
             continue
         low, high = np.quantile(codes[:, latent], [0.01, 0.99])
-        reach = prior_span(run)
+        reach = run.prior_span()
         low, high = max(low, -2 * reach), min(high, 2 * reach)
-        frames = move(run, start, int(latent), np.linspace(low, high, FRAMES))
-        ends = [nearest(codes, start, int(latent), float(end), active) for end in (low, high)]
+        frames = move_latents(run, start, [latent], [np.linspace(low, high, FRAMES)])[0]
+        ends = [pool[nearest(codes, start, int(latent), float(end), active)] for end in (low, high)]
         found.append(
             {
                 "latent": int(latent),
@@ -106,16 +90,16 @@ def latents_of(run: "Run", data: "DataSet", fit: Fit) -> list[dict[str, Any]]:
                 "name": names.get(int(latent), ""),
                 "animation": animation(frames),
                 "strip": picture(mosaic(frames[None, np.linspace(0, FRAMES - 1, _STRIP).round().astype(int)])),
-                "low": picture(mosaic(_as_row(pool[ends[0]]))),
-                "high": picture(mosaic(_as_row(pool[ends[1]]))),
+                "low": picture(mosaic(np.divide(ends[:1], 255, dtype=np.float32))),
+                "high": picture(mosaic(np.divide(ends[1:], 255, dtype=np.float32))),
                 "range": (float(low), float(high)),
             }
         )
     return found
 
 
-def known_names(run: "Run", fit: Fit) -> dict[int, str]:
-    """Names that were given before; none where they are of another model."""
+def known_names(run: Run, fit: Fit) -> dict[int, str]:
+    """Return the names that were given before; none where they are of another model."""
     try:
         return read_names(fit.path, run.latents, fit.answer["weights"])
     except ValueError:
@@ -123,23 +107,16 @@ def known_names(run: "Run", fit: Fit) -> dict[int, str]:
 
 
 def typical(codes: NDArray[np.float32], active: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """The codes of the image that is nearest to the middle of all: a real one, so that its decode looks real."""
+    """Return the codes of the image that is nearest to the middle of all: a real one, so that its decode looks real."""
     scale = np.maximum(codes.std(0), 1e-6)
     away = (((codes - np.median(codes, axis=0)) / scale)[:, active] ** 2).sum(1)
     return codes[int(away.argmin())]
 
 
-def move(run: "Run", start: NDArray[np.float32], latent: int, values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Images (steps, c, h, w) when one latent takes these values and the others stay at `start`."""
-    codes = np.tile(start, (len(values), 1))
-    codes[:, latent] = values
-    return run.decode(codes)
-
-
 def nearest(
     codes: NDArray[np.float32], start: NDArray[np.float32], latent: int, value: float, active: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """The rows whose codes are nearest to `start` with this latent at `value`, in standard deviations of the latents.
+    """Return the rows whose codes are nearest to `start` with this latent at `value`, by deviations of the latents.
 
     The moved latent counts as much as all others together: these are images at the extreme, and otherwise alike.
 
@@ -154,33 +131,3 @@ def nearest(
     weights = np.where(active, 1.0, 0.0)
     weights[latent] = max(active.sum() - 1, 1)
     return np.argsort((away * weights).sum(1), kind="stable")[:NEAREST]
-
-
-def animation(frames: NDArray[np.float32]) -> dict[str, Any]:
-    """There and back again, as a GIF that the page carries."""
-    from PIL import Image
-
-    enlarge = max(1, 96 // max(frames.shape[-2:]))
-    images = []
-    for frame in np.concatenate([frames, frames[-2:0:-1]]):
-        pixels = np.round(255 * frame[:3]).clip(0, 255).astype(np.uint8).repeat(enlarge, 1).repeat(enlarge, 2)
-        images.append(
-            Image.fromarray(pixels[0] if len(pixels) != 3 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-        )
-    buffer = io.BytesIO()
-    images[0].save(buffer, format="GIF", save_all=True, append_images=images[1:], duration=90, loop=0)
-    src = f"data:image/gif;base64,{base64.b64encode(buffer.getvalue()).decode()}"
-    return {"src": src, "width": images[0].width, "height": images[0].height}
-
-
-def _reconstructions(run: "Run", data: "DataSet") -> dict[str, Any]:
-    """Images above, what the model makes of them below."""
-    images = data.sample(10, np.random.default_rng(1))[0]
-    made = run.decode(run.encode(images)[0])
-    return picture(mosaic(np.stack([images.astype(np.float32) / 255, made])))
-
-
-def _as_row(images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Images (n, c, h, w) as one row (1, n, c, h, w) of a mosaic, in [0, 1]."""
-    scaled: NDArray[np.float32] = np.divide(images[None], 255, dtype=np.float32)
-    return scaled

@@ -5,6 +5,7 @@ exist `per_factor`, `per_code` and `matrix`. `karenina.score` computes them. `ME
 """
 
 from karenina._plugins import lazy_modules
+from karenina.drawing.charts import hinton
 from karenina.metrics._dci import DCI, DCIES, Lasso, Trees, dci, dci_es, dci_from_importance
 from karenina.metrics._explicitness import explicitness
 from karenina.metrics._infomec import InfoMEC, infomec
@@ -21,7 +22,7 @@ from karenina.metrics.label_free import (
     mutual_information,
 )
 from karenina.metrics.registry import METRICS, PROTOCOLS
-from karenina.metrics.scoring import Table, hinton, plot_scores, score
+from karenina.metrics.scoring import Table, plot_scores, score
 
 __all__ = [
     "DCI",

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from karenina import _notebook, _plugins
 from karenina._console import plain_console, visible
 from karenina._files import atomic
-from karenina._style import BLUE, GREEN, ORANGE, PURPLE, SKY
 from karenina._words import hint
+from karenina.drawing.charts import BLUE, GREEN, ORANGE, PURPLE, SKY, hinton
 from karenina.metrics._dci import warn_of_many_classes
 from karenina.metrics._inputs import Continuous, Inputs, Metric, Result, Settings, Test, check
 from karenina.metrics.interventions import Simulator
@@ -509,24 +509,6 @@ def measure(
     return results, seconds, notes
 
 
-def hinton(axis: "Axes", weights: NDArray[np.float64]) -> None:
-    """Draw a Hinton diagram: a square per entry of `weights` (rows, columns), its area the weight.
-
-    Eastwood and Williams (2018), Figure 3.
-    """
-    from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Rectangle
-
-    top = np.nanmax(np.abs(weights), initial=0)
-    sides = np.sqrt(np.nan_to_num(np.abs(weights)) / top) * 0.92 if top > 0 else np.zeros_like(weights)
-    squares = [
-        Rectangle((j - side / 2, i - side / 2), side, side) for (i, j), side in np.ndenumerate(sides) if side > 0.01
-    ]
-    axis.add_collection(PatchCollection(squares, facecolor="#222222", edgecolor="none"))
-    axis.set(xlim=(-0.5, weights.shape[1] - 0.5), ylim=(weights.shape[0] - 0.5, -0.5), aspect="equal")
-    axis.set_facecolor("#f2f2f2")
-
-
 def _label(axis: "Axes", title: str, names: tuple[str, ...], columns: int) -> None:
     axis.set_title(title, fontsize=9)
     axis.set_yticks(range(len(names)), names, fontsize=7)
@@ -537,7 +519,7 @@ def _label(axis: "Axes", title: str, names: tuple[str, ...], columns: int) -> No
 
 def plot_scores(table: Table, path: str | os.PathLike[str]) -> None:
     """Draw a table of scores: bars per property, then every relation matrix (factors x codes). PNG, PDF or SVG."""
-    from karenina._figures import Figure
+    from karenina.drawing.figure import Figure
 
     matrices = _matrices(table)
     columns = 4

@@ -1,19 +1,21 @@
 """The choice of a model without labels: which to pick, if any, how sure that is, and whether labels agree."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import CLEARLY, near_threshold
-from karenina.evaluation.scoring import explained_variance
+from karenina.drawing.charts import plain_number
+from karenina.evaluation.measures import MODELS, NOISE_REGIMES, NOISED
+from karenina.evaluation.scoring import difference, explained_variance
+from karenina.metrics.registry import score_name
 from karenina.numerics.resampling import spearman
-from karenina.pages.better import with_comparison
 from karenina.pages.contents import Contents
-from karenina.selection.choice import NO_TRUST, choose, headline
-from karenina.selection.choice import Choice as Chosen
-from karenina.studies.analyses.charts import plain_number as number
+from karenina.selection.choice import NO_TRUST, Choice, choose, headline
+from karenina.training.run import open as open_run
 
 # The scores against which a choice is checked, where the models have them: one of each family of the literature.
 _DCI = tuple(f"dci_{model} disentanglement" for model in ("boosted", "forest", "lasso"))
@@ -21,8 +23,9 @@ CHECKS = ("mig", *_DCI, "z_min_variance", "sap")
 MOST_CHECKS = 4
 # What a reader of a study without labels asks for first, after the ranking.
 LABEL_FREE = ("reconstruction", "kl", "informative_latents")
-
-
+# Two models are compared by metrics that are quick and of two families.
+METRICS = ("mig", "dci_lasso")
+ROWS, RESAMPLES, SURE = 2000, 100, 0.05
 # The strongest rank correlation of two latents that still counts as independence: a medium one (Cohen, 1988).
 MOST_CORRELATED = 0.3
 LEADERS = 5
@@ -30,11 +33,12 @@ LEADERS = 5
 
 @dataclass(frozen=True)
 class Pick:
-    """A model. score: its UDR. rank: among all models of its data set. chance: the UDR that chance alone explains."""
+    """A model that may be taken. score: its UDR. rank: among all models of its data set. chance: the UDR that chance
+    alone explains."""
 
     run: str
     label: str
-    informative: int
+    active: int
     score: float
     low: float
     high: float
@@ -55,9 +59,10 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """For one data set. picks: one per number of active latents. leaders: the first of the ranking.
+class DataSetChoice:
+    """The choice among the models of one data set.
 
+    picks: one per number of active latents. leaders: the first of the ranking.
     best: the model with the highest score among those that are worth picking. checks: names of supervised scores.
     readings: how it fares, in numbers. level: how sure that is, in a word. sure, labels: what to think of it, in
     sentences with this study's numbers. worth: False when no model is worth picking; the headline then says why.
@@ -78,17 +83,18 @@ class Choice:
 
     @property
     def bounded(self) -> bool:
-        """Whether any pick has an interval."""
+        """Return whether any pick has an interval."""
         return any(np.isfinite(pick.low) for pick in self.picks)
 
 
-def choices(contents: Contents) -> list[Choice]:
-    """The choice for each data set."""
+def choices(contents: Contents) -> list[DataSetChoice]:
+    """Return the choice for each data set."""
     found = [(_choose(contents, str(data[0]), rows), rows) for data, rows in contents.scores.groups("data")]
     return [with_comparison(contents, choice, rows) for choice, rows in found]
 
 
-def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:
+def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> DataSetChoice:
+    """Return the choice among the models in some rows of `contents.about`."""
     supervised = contents.scores.values[rows][:, contents.scores.columns(supervised=True)]
     labelled = bool(np.isfinite(supervised).any())  # on this data set; another may have labels
     checks = check_scores(contents) if labelled else ()
@@ -116,7 +122,7 @@ def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:
     for i, pick in each.items():
         setting = found.agreement(i)
         if i not in found.unusable and setting is not None and setting.value > 0:
-            picks.setdefault(pick.informative, pick)
+            picks.setdefault(pick.active, pick)
     if worth:
         sure = f"{verdict} {_how_sure(contents, rows, values, found)}"
     else:
@@ -124,7 +130,7 @@ def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> Choice:
         sure = "Train more seeds, longer, or with other strengths, and look at the reconstructions first."
     listed = tuple(picks[count] for count in sorted(picks)) if worth else ()
     leaders = tuple(each[i] for i in found.order[:LEADERS])
-    return Choice(
+    return DataSetChoice(
         data, len(rows), said, runs[first], listed, checks, sure, agree, worth, verdict.level, numbers, leaders
     )
 
@@ -148,6 +154,7 @@ NO_LABELS = "There are no labels, so nothing here checks the choice: look at the
 
 
 def check_scores(contents: Contents) -> tuple[str, ...]:
+    """Return the supervised scores against which a choice is checked, of those that the models have."""
     present = {contents.scores.names[j] for j in contents.scores.columns(supervised=True)}
     found = [name for name in CHECKS if name in present]
     dci = [name for name in found if name.startswith("dci")]
@@ -160,10 +167,11 @@ def _pick(
     contents: Contents,
     rows: NDArray[np.int64],
     values: NDArray[np.float64],
-    choice: Chosen,
+    choice: Choice,
     checks: tuple[str, ...],
     rank: int,
 ) -> Pick:
+    """Return what the page says of the model of this rank."""
     i = choice.order[rank - 1]
     about, agreement = contents.about.iloc[rows[i]], choice.agreement(i)
     low, high, _ = contents.intervals.get(about["run"], (np.nan, np.nan, 0))
@@ -175,7 +183,7 @@ def _pick(
 
 
 def _readings(
-    contents: Contents, rows: NDArray[np.int64], choice: Chosen, checks: tuple[str, ...]
+    contents: Contents, rows: NDArray[np.int64], choice: Choice, checks: tuple[str, ...]
 ) -> tuple[Reading, ...]:
     """Return what is known of the chosen model: agreement, independence, and labels where there are any."""
     first, found = choice.order[0], []
@@ -201,7 +209,7 @@ def _readings(
     return tuple(found)
 
 
-def _how_sure(contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], choice: Chosen) -> str:
+def _how_sure(contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], choice: Choice) -> str:
     """Return what else to know of the choice: the model that was passed over, latents in doubt, settings or seeds."""
     about = contents.about.iloc[rows]
     sentences = []
@@ -226,7 +234,7 @@ def _how_sure(contents: Contents, rows: NDArray[np.int64], values: NDArray[np.fl
 
 
 def _between(values: NDArray[np.float64], groups: NDArray[np.object_]) -> float:
-    """Share of the variance between groups; NaN where that says nothing."""
+    """Return the share of the variance that lies between groups; NaN where that says nothing."""
     labels, counts = np.unique(groups.astype(str), return_counts=True)
     total = ((values - values.mean()) ** 2).sum()
     if len(labels) < 2 or counts.max() < 2 or total == 0:
@@ -238,6 +246,7 @@ def _between(values: NDArray[np.float64], groups: NDArray[np.object_]) -> float:
 def _labels(
     contents: Contents, rows: NDArray[np.int64], values: NDArray[np.float64], best: int, checks: tuple[str, ...]
 ) -> str:
+    """Return how far labels agree with the ranking and what they say of the chosen model."""
     table = np.column_stack([values, *(contents.score(name)[rows] for name in checks)])
     if np.isfinite(table).all(axis=1).sum() < 4:
         return "There are labels, but fewer than four models to compare: too few for a correlation."
@@ -247,7 +256,9 @@ def _labels(
     open_ = [name for name in checks if name not in agree and name not in against]
     parts = [f"{verb} ({', '.join(names)})" for verb, names in (("agree", agree), ("disagree", against)) if names]
     parts += [f"leave it open ({', '.join(open_)})"] if open_ else []
-    numbers = "; ".join(f"{n} {number(c)} [{number(a)}, {number(b)}]" for n, c, a, b in zip(checks, found, low, high))
+    numbers = "; ".join(
+        f"{n} {plain_number(c)} [{plain_number(a)}, {plain_number(b)}]" for n, c, a, b in zip(checks, found, low, high)
+    )
     first = table[:, 1]
     place = int((first > first[best]).sum()) + 1
     label = contents.about["label"].iloc[rows[best]]
@@ -258,7 +269,8 @@ def _labels(
     )
 
 
-def _without_ranking(contents: Contents, data: str, rows: NDArray[np.int64], labelled: bool) -> Choice:
+def _without_ranking(contents: Contents, data: str, rows: NDArray[np.int64], labelled: bool) -> DataSetChoice:
+    """Return the choice where UDR compares no models: by labels if there are any, and why."""
     why = "UDR compares models that differ by their seed alone, and no two of these do"
     if len(rows) == 1:
         why = "there is one model, and UDR compares models with one another"
@@ -274,13 +286,11 @@ def _without_ranking(contents: Contents, data: str, rows: NDArray[np.int64], lab
             best, label = (str(contents.about.iloc[rows[i]][name]) for name in ("run", "label"))
             labels = f"By labels, {label} has {checks[0]} {values[i]:.2f}"
             labels += f", the highest of {len(rows)} models." if len(rows) > 1 else "."
-    return Choice(data, len(rows), headline, best, (), checks, "", labels)
+    return DataSetChoice(data, len(rows), headline, best, (), checks, "", labels)
 
 
 def explained(contents: Contents, run: str) -> float:
     """Return the share of the variance of pixels that a run's reconstructions explain; NaN where it cannot be had."""
-    from karenina.training import open as open_run
-
     try:
         images = contents.inputs(str(contents.about.loc[run, "data"])).images
         opened = open_run(contents.paths[run])
@@ -291,3 +301,104 @@ def explained(contents: Contents, run: str) -> float:
     if images.shape[1:] != tuple(opened.config.image_shape):
         return float("nan")
     return explained_variance(opened, images, codes)
+
+
+def with_comparison(contents: Contents, choice: DataSetChoice, rows: NDArray[np.int64]) -> DataSetChoice:
+    """Return the choice with what labels say of it and of the model next to it, and of the tasks that were measured."""
+    sentences = [choice.labels, _next_best(contents, choice, rows), *_tasks(contents, choice, rows)]
+    return replace(choice, labels=" ".join(filter(None, sentences)))
+
+
+def better(
+    labels: tuple[str, str],
+    first: ArrayLike,
+    second: ArrayLike,
+    factors: ArrayLike,
+    continuous: Any = None,
+    seed: int = 0,
+) -> str:
+    """Say whether the codes `first` (n, d) of a model are better than those of another, in a sentence with the numbers.
+
+    Parameters
+    ----------
+    labels : two names
+    first, second : arrays (n, d), (n, e)
+        Codes of the same inputs.
+    factors : array (n, k)
+    continuous, seed
+        As in `karenina.score`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> v = rng.integers(5, size=(800, 3))
+    >>> good, bad = v + 0.1 * rng.normal(size=v.shape), v + 2 * rng.normal(size=v.shape)
+    >>> better(("A", "B"), good, bad, v).split(":")[0]
+    'On the same 800 inputs A is better than B by mig, dci_lasso informativeness'
+    """
+    z, other, v = (np.asarray(part)[:ROWS] for part in (first, second, factors))
+    found = difference(z, other, v, METRICS, resamples=RESAMPLES, seed=seed, continuous=continuous)
+    names = [score_name(metric, prop) for metric, prop in zip(found["metric"], found["property"])]
+    parts, numbers = [], []
+    for verb, kept in (
+        ("is better than", (found["p"] <= SURE) & (found["difference"] > 0)),
+        ("is worse than", (found["p"] <= SURE) & (found["difference"] < 0)),
+    ):
+        if kept.any():
+            listed = ", ".join(name for name, keep in zip(names, kept) if keep)
+            parts.append(f"{verb} {labels[1]} by {listed}")
+    if not parts:
+        parts = [f"cannot be told from {labels[1]}"]
+    for name, row in zip(names, found.itertuples()):
+        bounds = f"{row.difference:+z.2f} [{row.low:+z.2f}, {row.high:+z.2f}]"
+        numbers.append(f"{name} {row.a:.2f} against {row.b:.2f}, {bounds}, p {row.p:.2f}")
+    said = f"On the same {len(z):,} inputs {labels[0]} {' and '.join(parts)}"
+    return f"{said}: {'; '.join(numbers)} (random halves of the rows, 95 %)."
+
+
+def _next_best(contents: Contents, choice: DataSetChoice, rows: NDArray[np.int64]) -> str:
+    """Compare the chosen model with the one that its criterion places next, in a sentence."""
+    by = contents.ranked_by
+    if not by or not np.isfinite(contents.score(by)[rows]).any():
+        by = next(iter(choice.checks), None)
+    if by is None or len(rows) < 2:
+        return ""
+    values, about = contents.score(by)[rows], contents.about.iloc[rows]
+    order = [i for i in np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable") if np.isfinite(values[i])]
+    others = [i for i in order if about["run"].iloc[i] != choice.best]
+    inputs = contents.inputs_at_hand(choice.data) if others and choice.checks else None
+    if inputs is None or not inputs.names:
+        return ""
+    second = about.iloc[others[0]]
+    codes = [np.array(contents.codes(str(run))[0][:ROWS]) for run in (choice.best, second["run"])]
+    names = (str(about.loc[choice.best, "label"]), f"{second['label']} (next by {by})")
+    try:
+        return better(names, codes[0], codes[1], inputs.factors[: len(codes[0])], list(inputs.continuous))
+    except ValueError as error:  # There are fewer than 20 rows, say: the page stands without it.
+        contents.note(f"{names[0]} and {names[1]} were not compared: {error}")
+        return ""
+
+
+def _tasks(contents: Contents, choice: DataSetChoice, rows: NDArray[np.int64]) -> list[str]:
+    """Return what was measured of zero-shot inference of the chosen model, and of the order of all by wrong labels."""
+    sentences = []
+    whole = contents.frame[(contents.frame["factor"] == "") & (contents.frame["data"] == choice.data)]
+    own = whole[whole["run"] == choice.best].set_index("metric")["value"]
+    errors = [
+        f"{own[f'zero_shot_{model}_inside']:.2f} ({model}; {own[f'zero_shot_{model}_outside']:.2f} outside)"
+        for model in MODELS
+        if f"zero_shot_{model}_inside" in own
+    ]
+    if errors:
+        text = f"In the corner that training left out it predicts factors with NRMSE {' and '.join(errors)}"
+        sentences.append(f"{text}; 1 is no better than the mean.")
+    wide = whole.pivot_table(index="run", columns="metric", values="value")
+    noisy = []
+    for metric in NOISED:
+        columns = [f"{metric}_noise_{regime}" for regime in NOISE_REGIMES]
+        if set(columns) <= set(wide) and len(wide[columns].dropna()) > 2:
+            clean, *wrong = wide[columns].dropna().to_numpy().T
+            found = [np.corrcoef(clean, other)[0, 1] for other in wrong if np.ptp(clean) > 0 and np.ptp(other) > 0]
+            noisy += [f"{metric} {', '.join(f'{value:.2f}' for value in found)}"] if found else []
+    if noisy:
+        text = "Correlation of scores under wrong labels (three regimes) with those under true ones"
+        sentences.append(f"{text}: {'; '.join(noisy)}. UDR and dynamics see no labels.")
+    return sentences

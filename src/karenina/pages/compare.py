@@ -7,40 +7,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from karenina._active import ACTIVE_KL
-from karenina._figures import Figure
+from karenina.drawing.charts import FONT, Chart, Heat
+from karenina.drawing.pictures import mosaic, move_latents, picture, show_rows
 from karenina.evaluation.data import Data, data_of
-from karenina.pages.better import better
-from karenina.pages.embedded import charts_of
+from karenina.pages.choice import better
 from karenina.pages.figures import Section, keep
-from karenina.pages.model import SHOWN, decoder_size, export_decoder, picture, reaches
-from karenina.pages.page import render, save, versions
-from karenina.studies.analyses.charts import FONT, Chart, Heat
+from karenina.pages.model import SHOWN, decoder_size, export_decoder, reaches
+from karenina.pages.page import charts_of, render, save, versions
+from karenina.selection import similarity_matrix
 from karenina.studies.plan import shown
-from karenina.training.pictures import mosaic, prior_span
+from karenina.training.run import Run, as_run
 
 if TYPE_CHECKING:
-    from karenina.training import Run
+    from karenina.drawing.figure import Figure
 
 ROWS = 5000
 STEPS = 7
 
 
 def match(similarity: NDArray[np.floating]) -> list[tuple[int, int]]:
-    """Pairs (row, column) with the largest sum of similarities, each row and column at most once (Hungarian method).
+    """Return pairs (row, column) with the largest sum of similarities, each at most once (Hungarian method).
 
     >>> match(np.array([[0.1, 0.9], [0.8, 0.2]]))
     [(0, 1), (1, 0)]
     """
+    from scipy.optimize import linear_sum_assignment
+
     rows, columns = linear_sum_assignment(similarity, maximize=True)
     return [(int(a), int(b)) for a, b in zip(rows, columns)]
 
 
 def compare(
-    first: "Run | str | os.PathLike[str]",
-    second: "Run | str | os.PathLike[str]",
+    first: Run | str | os.PathLike[str],
+    second: Run | str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
     *,
     kl_threshold: float = ACTIVE_KL,
@@ -74,8 +75,6 @@ def compare(
     >>> compare(*runs).as_posix()
     'comparison/index.html'
     """
-    from karenina.training.run import as_run
-
     runs = [as_run(first, "first"), as_run(second, "second")]
     a, b = (run.config for run in runs)
     if (a.data, a.images) != (b.data, b.images):
@@ -87,36 +86,27 @@ def compare(
     kl = [run.kl_of(mean, logvar) for run, (mean, logvar) in zip(runs, encoded)]
     similarity = mutual_similarity(codes, [values > kl_threshold for values in kl])
     rows = _rows(similarity, codes, kl, kl_threshold)
-    labels = [f"{letter}: {_label(run)}" for letter, run in zip("AB", runs)]
+    labels = [f"{letter}: {c.method} {shown(c.parameters)}, seed {c.seed}" for letter, c in zip("AB", (a, b))]
+    pairs = [f"{row['a']} with {row['b']} ({row['similarity']:.2f})" for row in rows if not row["off"]]
+    matched = f"Matched: {', '.join(pairs) or 'no active latents'}."
     continuous = [size is None for size in found.factor_sizes]
     verdict = [better(("A", "B"), codes[0], codes[1], factors, continuous)] if found.labelled else []
     starts = [[[round(float(v), 3) for v in c[i]] for c in codes] for i in range(SHOWN)]
     folder = Path(out) if out is not None else Path("comparison")
-    drawn = _traversals(runs, codes, rows)
-    figures = [
-        keep(
-            _heat(similarity, labels, [values > kl_threshold for values in kl]),
-            folder / "figures",
-            "similarity",
-            "Similarity of active latents",
-            _shares(rows),
-        ),
-        keep(
-            drawn[0],
-            folder / "figures",
-            "traversals",
-            "Traversals of matched latents",
-            _ranges(runs),
-            drawn[1],
-        ),
-    ]
+    heat = _heat(similarity, labels, [values > kl_threshold for values in kl])
+    drawn, pictures = _traversals(runs, codes, rows)
+    files = folder / "figures"
+    figures = (
+        keep(heat, files, "similarity", "Similarity of active latents", matched),
+        keep(drawn, files, "traversals", "Traversals of matched latents", _ranges(runs), pictures),
+    )
     room = sum(decoder_size(run) for run in runs) < 15_000_000
     exported = [export_decoder(run) if room else None for run in runs]
     two = {
-        letter: {"label": label, "decoder": one, "span": prior_span(run), "reach": reaches(run, mean[:SHOWN])}
+        letter: {"label": label, "decoder": one, "span": run.prior_span(), "reach": reaches(run, mean[:SHOWN])}
         for letter, label, one, run, mean in zip("ab", labels, exported, runs, codes)
     }
-    section = Section("pictures", "Pictures", "", tuple(figures))
+    section = Section("pictures", "Pictures", "", figures)
     paths = " ".join(shlex.quote(os.path.relpath(run.path)) if run.path else "RUN" for run in runs)
     page = render(
         {
@@ -136,7 +126,8 @@ def compare(
 
 
 def _ranges(runs: Any) -> str:
-    a, b = (f"{prior_span(run):g}" for run in runs)
+    """Return how far the latents go in the pictures."""
+    a, b = (f"{run.prior_span():g}" for run in runs)
     return (
         f"A above B in each pair of rows; the latent of A goes from -{a} to {a}, that of B from -{b} to {b}, or back "
         "where their signs differ."
@@ -144,9 +135,7 @@ def _ranges(runs: Any) -> str:
 
 
 def mutual_similarity(codes: list[NDArray[np.float32]], active: list[NDArray[np.bool_]]) -> NDArray[np.float64]:
-    """Mean of the similarity of A's latents to B's and of B's to A's: (L_A, L_B); 0 for latents that are not active."""
-    from karenina.selection import similarity_matrix
-
+    """Return the mean similarity of A's latents to B's and of B's to A's (L_A, L_B); 0 for inactive latents."""
     found = np.zeros((len(active[0]), len(active[1])))
     if active[0].any() and active[1].any():
         a, b = (mean[:, kept] for mean, kept in zip(codes, active))
@@ -157,7 +146,7 @@ def mutual_similarity(codes: list[NDArray[np.float32]], active: list[NDArray[np.
 def _rows(
     similarity: NDArray[np.float64], codes: list[NDArray[np.float32]], kl: list[NDArray[np.float64]], threshold: float
 ) -> list[dict[str, Any]]:
-    """One row per matched pair, the most similar first; pairs with an inactive latent last."""
+    """Return one row per matched pair, the most similar first; pairs with an inactive latent last."""
     # Inactive latents must not take the partners of active ones: they are matched among what is left.
     active = np.outer(kl[0] > threshold, kl[1] > threshold)
     found = []
@@ -180,12 +169,8 @@ def _rows(
     return sorted(found, key=lambda row: (row["off"], -row["similarity"]))
 
 
-def _label(run: Any) -> str:
-    c = run.config
-    return f"{c.method} {shown(c.parameters)}, seed {c.seed}"
-
-
 def _sentences(rows: list[dict[str, Any]]) -> list[str]:
+    """Return how many latents match, and how well."""
     active = [row for row in rows if not row["off"]]
     if not active:
         return ["No pair of active latents: at least one of the models uses none."]
@@ -198,12 +183,8 @@ def _sentences(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _shares(rows: list[dict[str, Any]]) -> str:
-    listed = ", ".join(f"{row['a']} with {row['b']} ({row['similarity']:.2f})" for row in rows if not row["off"])
-    return f"Matched: {listed or 'no active latents'}."
-
-
 def _heat(similarity: NDArray[np.float64], labels: list[str], active: list[NDArray[np.bool_]]) -> Chart:
+    """Return the chart of similarities."""
     rows, columns = (np.flatnonzero(one) if one.any() else np.arange(len(one)) for one in active)
     shown = similarity[np.ix_(rows, columns)]
     limits = (0.0, max(1.0, float(shown.max(initial=0.0))))
@@ -214,23 +195,20 @@ def _heat(similarity: NDArray[np.float64], labels: list[str], active: list[NDArr
 
 def _traversals(
     runs: Any, codes: list[NDArray[np.float32]], rows: list[dict[str, Any]]
-) -> tuple[Figure, tuple[dict[str, Any], ...]]:
-    """For print, and for the page."""
+) -> tuple["Figure", tuple[dict[str, Any], ...]]:
+    """Draw traversals of matched latents for print, and return them for the page as well."""
+    from karenina.drawing.figure import Figure
+
     shown = [row for row in rows if not row["off"]] or rows[:1]
     pictures = []
     for row in shown:
         for run, mean, latent, sign in ((runs[0], codes[0], "a", 1), (runs[1], codes[1], "b", row["sign"])):
-            moved = np.tile(mean[0], (STEPS, 1))
-            moved[:, row[latent]] = sign * np.linspace(-prior_span(run), prior_span(run), STEPS)
-            pictures.append(run.decode(moved))
+            values = sign * np.linspace(-run.prior_span(), run.prior_span(), STEPS)
+            pictures.append(move_latents(run, mean[0], [row[latent]], [values])[0])
     pixels = mosaic(np.stack(pictures))
     figure = Figure(figsize=(4.5, 0.5 * len(pictures) + 0.3), layout="constrained")
     axis: Any = figure.subplots()
-    axis.imshow(pixels[0] if len(pixels) != 3 else pixels.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1)
-    side = pixels.shape[1] / len(pictures)
     names = [text for row in shown for text in (f"A {row['a']}", f"{'−' if row['sign'] < 0 else ''}B {row['b']}")]
-    axis.set_yticks(side * (np.arange(len(pictures)) + 0.5), names, fontsize=FONT)
-    axis.set_xticks([])
-    axis.tick_params(length=0)
+    show_rows(axis, pixels, names, FONT)
     off = [row["off"] for row in shown for _ in "ab"]
     return figure, ({"label": "A above B", "rows": names, "off": off, "picture": picture(pixels)},)

@@ -7,29 +7,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
+from karenina.data import DataSet
 from karenina.evaluation.data import data_of, inputs, load_cached
+from karenina.evaluation.scoring import evaluate
 from karenina.numerics.resampling import medians
 from karenina.studies.analyses.shared import Scores, wide_table
 from karenina.studies.compare import ComparedModel, ReadCodes, udr_of_models
 from karenina.studies.plan import Selection
 from karenina.studies.study import RUN_COLUMNS, Study, table_of_runs, with_scores
-
-if TYPE_CHECKING:
-    from karenina.data import DataSet
-    from karenina.training import Run
+from karenina.training.run import Run
+from karenina.training.run import open as open_run
 
 # A study compares its models when it is complete; for a page, up to this many models of an unfinished one are.
 MOST_COMPARED = 300
 
 
-class Inputs(NamedTuple):
+class EncodedImages(NamedTuple):
     """The images (n, c, h, w) that all models of a data set encoded, their factors (n, k) and the factors' names."""
 
     images: NDArray[np.uint8]
@@ -38,7 +38,8 @@ class Inputs(NamedTuple):
     continuous: tuple[bool, ...]
 
     @classmethod
-    def of(cls, data: "DataSet", rows: int = 10_000, seed: int = 0) -> "Inputs":
+    def of(cls, data: DataSet, rows: int = 10_000, seed: int = 0) -> "EncodedImages":
+        """Return the images and factors of a data set on which all models are compared."""
         return cls(*inputs(data, rows, seed), data.factor_names, tuple(size is None for size in data.factor_sizes))
 
 
@@ -58,7 +59,7 @@ class Contents:
     paths: Mapping[str, Path]
     pairs: pd.DataFrame | None
     codes: ReadCodes
-    inputs: Callable[[str], Inputs]
+    inputs: Callable[[str], EncodedImages]
     notes: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     plan: str = ""
@@ -69,11 +70,12 @@ class Contents:
 
     @cached_property
     def scores(self) -> Scores:
+        """Return the scores of all models as a wide table."""
         return wide_table(self.frame)
 
     @cached_property
     def about(self) -> pd.DataFrame:
-        """One row per run, in the order of `scores`, with a label that tells it from the others."""
+        """Return one row per run, in the order of `scores`, with a label that tells it from the others."""
         whole = self.frame[list(RUN_COLUMNS)].drop_duplicates("run").set_index("run", drop=False)
         whole = whole.loc[list(self.scores.runs["run"])]
         swept = whole.groupby("method")["parameters"].transform(_swept)
@@ -92,24 +94,24 @@ class Contents:
 
     @cached_property
     def ranked_by(self) -> str | None:
-        """The score that ranks the models without labels."""
+        """Return the score that ranks the models without labels."""
         known = dict(zip(self.scores.names, self.scores.values.T))
         return next((name for name in self.versions if name in known and np.isfinite(known[name]).any()), None)
 
     @cached_property
-    def informative(self) -> NDArray[np.int64]:
-        """How many latents of each run are active, in the order of `about`."""
+    def active(self) -> NDArray[np.int64]:
+        """Return how many latents of each run are active, in the order of `about`."""
         return np.array([int((self.codes(run)[1] > self.kl_threshold).sum()) for run in self.about["run"]])
 
     def score(self, name: str) -> NDArray[np.float64]:
-        """A score of every run, in the order of `about`; NaN where there is none."""
+        """Return a score of every run, in the order of `about`; NaN where there is none."""
         if name not in self.scores.names:
             return np.full(len(self.about), np.nan)
         return self.scores.values[:, self.scores.names.index(name)]
 
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float, int]]:
-        """run -> bounds of its UDR, NaN with too few partners, and the number of partners."""
+        """Return the bounds of the UDR of each run, NaN with too few partners, and the number of its partners."""
         if self.pairs is None or self.ranked_by != self.versions[0]:
             return {}
         known = self.pairs.dropna(subset="value").sort_values("target", kind="stable")
@@ -118,20 +120,29 @@ class Contents:
         _, bounds = medians(start, known["value"].to_numpy())
         return {str(run): (float(a), float(b), int(n)) for run, (a, b), n in zip(runs, bounds, counts)}
 
+    def inputs_at_hand(self, data: str) -> EncodedImages | None:
+        """Return what the models of a data set encoded; None where that is gone, which the page then says."""
+        try:
+            return self.inputs(data)
+        except (ValueError, OSError) as error:
+            text = f"The images of {data} are not at hand, so there are no reconstructions and importances: {error}"
+            self.note(text)
+            return None
+
     def extra(self, name: str) -> pd.DataFrame | None:
-        """Another table of the study, such as its pairs; None where there is none."""
+        """Return another table of the study, such as its pairs; None where there is none."""
         if name == "pairs":
             return self.pairs
         return Study(self.study).table(name) if self.study is not None else None
 
     def note(self, problem: str) -> None:
-        """Something that a picture or an analysis lacks, for the end of the page; once each."""
+        """Say at the end of the page what a picture or an analysis lacks; once each."""
         if problem not in self.problems:
             self.problems.append(problem)
 
 
 def _swept(parameters: "pd.Series[str]") -> "pd.Series[str]":
-    """Without what all models of a method have in common, if they differ at all.
+    """Return parameters without what all models of a method have in common, if they differ at all.
 
     >>> _swept(pd.Series(["c_max=2 gamma=100", "c_max=4 gamma=100"])).tolist(), _swept(pd.Series(["beta=4"])).tolist()
     (['c_max=2', 'c_max=4'], ['beta=4'])
@@ -148,7 +159,7 @@ def read(
     metrics: Sequence[str] | None = None,
     data: str | os.PathLike[str] | None = None,
 ) -> Contents:
-    """The contents of a study's directory, of run directories, or of a directory of run directories.
+    """Return the contents of a study's directory, of run directories, or of a directory of run directories.
 
     metrics: which to compute for runs; a study has its own. data: the path of the runs' data set, if it is the user's.
     """
@@ -165,6 +176,7 @@ def read(
 
 
 def _runs_in(path: Path) -> list[Path]:
+    """Return the runs in a directory."""
     if (path / "run.json").exists():
         return [path]
     if (path / "study.toml").exists():
@@ -176,6 +188,7 @@ def _runs_in(path: Path) -> list[Path]:
 
 
 def read_study(path: Path) -> Contents:
+    """Return the contents of a study, finished or not."""
     folder = Study(path)
     status = folder.status()
     plan = status.plan
@@ -198,8 +211,8 @@ def read_study(path: Path) -> Contents:
         notes.append(f"... and {len(status.failed) - 10} more failures; `karenina study status` lists them.")
 
     @cache
-    def read_inputs(name: str) -> Inputs:
-        return Inputs.of(load_cached(name), plan.evaluation.rows, plan.evaluation.seed)
+    def read_inputs(name: str) -> EncodedImages:
+        return EncodedImages.of(load_cached(name), plan.evaluation.rows, plan.evaluation.seed)
 
     codes = folder.codes
     pairs = folder.table("pairs")
@@ -229,9 +242,6 @@ def read_runs(
     data: str | os.PathLike[str] | None = None,
 ) -> Contents:
     """Encode and score the runs, and compare those that differ by their seed alone."""
-    from karenina.evaluation.scoring import evaluate
-    from karenina.training import open as open_run
-
     notes: list[str] = []
     opened: dict[str, Run] = {}
     for path in dict.fromkeys(path.resolve() for path in paths):
@@ -269,7 +279,7 @@ def read_runs(
         folders,
         pairs,
         codes,
-        cache(lambda name: Inputs.of(datas[name])),
+        cache(lambda name: EncodedImages.of(datas[name])),
         tuple(notes),
         (*commands, f"karenina report {listed}"),
         versions=versions,
@@ -277,7 +287,7 @@ def read_runs(
 
 
 def _compared(frame: pd.DataFrame, codes: ReadCodes, selection: Selection) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """The table with UDR where models have partners, and its pairs."""
+    """Return the table with UDR where models have partners, and its pairs."""
     about = frame.drop_duplicates("run")
     models = [ComparedModel(*names) for names in zip(*(about[key] for key in ComparedModel._fields))]
     rows, pairs = udr_of_models(models, codes, selection)
@@ -285,6 +295,7 @@ def _compared(frame: pd.DataFrame, codes: ReadCodes, selection: Selection) -> tu
 
 
 def _train_command(config: Any, path: Path) -> str:
+    """Return the command that trains such a run."""
     settings = {**config.parameters, "latents": config.latents, "network": config.network, "batch": config.batch}
     settings |= {"learning_rate": config.learning_rate, "init": config.init, "decoder": config.decoder}
     settings |= {"reconstruction_weight": config.reconstruction_weight} | ({"trace": "true"} if config.trace else {})

@@ -6,17 +6,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from karenina._files import atomic
+from karenina.data import DataSet, load
 from karenina.pages.choice import choices
 from karenina.pages.contents import read_study
 from karenina.pages.page import write
-
-if TYPE_CHECKING:
-    from karenina.data import DataSet
+from karenina.studies.plan import parse
+from karenina.studies.runner import run
 
 # Rooms of Shapes3D: four hues of floor, wall and object, whose factors differ in how much they change the picture, so
 # that small VAEs separate them in seconds. With all ten hues, a circle, they do not.
@@ -47,10 +47,6 @@ def demo(out: str | os.PathLike[str], workers: int = 2, *, say: Callable[[str], 
 
     A second call finds the models trained, and only makes the page again.
     """
-    from karenina.data import load
-    from karenina.studies.plan import parse
-    from karenina.studies.runner import run
-
     started = time.perf_counter()
     folder = Path(out)
     rooms = folder / "rooms.npz"
@@ -73,7 +69,7 @@ def demo(out: str | os.PathLike[str], workers: int = 2, *, say: Callable[[str], 
     check = choice.checks[0]
     say(f"{'the five best, without labels':32s}{'UDR':>6s}{'chance':>9s}{'active':>9s}{check + ' (labels)':>16s}")
     for one in choice.leaders:
-        say(f"{one.label:32s}{one.score:6.2f}{one.chance:9.2f}{one.informative:9d}{one.checks[0]:16.2f}")
+        say(f"{one.label:32s}{one.score:6.2f}{one.chance:9.2f}{one.active:9d}{one.checks[0]:16.2f}")
     say("")
     for reading in choice.readings[-1:]:
         agree = "Labels agree" if reading.holds else "Labels do not agree"
@@ -83,7 +79,7 @@ def demo(out: str | os.PathLike[str], workers: int = 2, *, say: Callable[[str], 
     return page, contents.paths[choice.best]
 
 
-def _draw(data: "DataSet", file: Path) -> None:
+def _draw(data: DataSet, file: Path) -> None:
     """Write every picture of the data set that training can draw, with its factors."""
     grid: Any = data.factors
     rows = grid.rows(np.flatnonzero(grid.weights(grid.rows(np.arange(len(grid))))))

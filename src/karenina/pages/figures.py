@@ -6,21 +6,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._figures import Figure
 from karenina._files import atomic
+from karenina.drawing.charts import FONT, Chart, Heat, Panel, Series, draw, plain_number
+from karenina.drawing.pictures import mosaic, picture, show_rows, traverse_prior
+from karenina.metrics._dci import dci
 from karenina.pages.choice import CHECKS, LABEL_FREE, check_scores
-from karenina.pages.contents import Contents, Inputs
-from karenina.pages.model import inputs_of, normalised_information, picture, traverse_prior
+from karenina.pages.contents import Contents, EncodedImages
+from karenina.pages.model import normalised_information
+from karenina.selection import dynamics, similarity_matrix
 from karenina.studies.analyses import ANALYSES, apply
-from karenina.studies.analyses.charts import FONT, Chart, Heat, Panel, Series, draw, plain_number
 from karenina.studies.analyses.correlations import growth_chart
 from karenina.studies.analyses.shared import WORDS
-from karenina.training.pictures import mosaic, prior_span
+from karenina.training.run import open as open_run
+
+if TYPE_CHECKING:
+    from karenina.drawing.figure import Figure
 
 MOST_PANELS = 4
 MOST_DATA_SETS = 4  # whose best and worst models are drawn
@@ -98,14 +103,14 @@ def sections(contents: Contents, folder: Path, say: Callable[[str], None], *, fi
 
 
 def _says_it_all(name: str, frame: Any) -> bool:
-    """Whether the caption has every number: a single bar, or a curve of a single point."""
+    """Return whether the caption has every number: a single bar, or a curve of a single point."""
     if ANALYSES[name].chart is growth_chart:
         return bool(frame["partners" if "partners" in frame else "seeds"].nunique() == 1)
     return name in ("polarised", "beats_random") and len(frame) < 2
 
 
 def _best_and_worst(contents: Contents, folder: Path, say: Callable[[str], None], files: bool) -> list[Section]:
-    """Best and worst models beside each other, for each data set."""
+    """Return figures of the best and worst models beside each other, for each data set."""
     parts: dict[str, list[Shown]] = {"alike": [], "traversals": [], "importance": [], "dynamics": []}
     for (data,), rows in contents.scores.groups("data")[:MOST_DATA_SETS]:
         names = [str(contents.about["run"].iloc[i]) for i in rows]
@@ -139,7 +144,7 @@ def _best_and_worst(contents: Contents, folder: Path, say: Callable[[str], None]
 
 
 def keep(
-    figure: Chart | Figure,
+    figure: "Chart | Figure",
     folder: Path,
     name: str,
     title: str,
@@ -166,12 +171,12 @@ class Drawn(NamedTuple):
     name: str
     title: str
     caption: str
-    figure: Chart | Figure
+    figure: "Chart | Figure"
     pictures: tuple[dict[str, Any], ...] = ()
 
 
 def best_and_worst(contents: Contents, data: str, names: list[str]) -> Iterator[tuple[str, Drawn]]:
-    """(section, figure) for the models `names` of one data set."""
+    """Draw figures, each with its section, of the models `names` of one data set."""
     best, worst = ends(contents, names)
     if not best:
         return
@@ -192,7 +197,7 @@ def best_and_worst(contents: Contents, data: str, names: list[str]) -> Iterator[
         if len(chosen) > 1:
             chart, text = _similarities(contents, chosen)
             yield "alike", Drawn(f"similarity_{which}{tag}", title, text, chart)
-    inputs = inputs_of(contents, data)
+    inputs = contents.inputs_at_hand(data)
     if inputs is not None and inputs.names:
         shown = [name for name in (best[0], *worst[-1:]) if _active(contents, name).any()]
         if shown:
@@ -205,7 +210,7 @@ def best_and_worst(contents: Contents, data: str, names: list[str]) -> Iterator[
 
 
 def ends(contents: Contents, names: list[str]) -> tuple[list[str], list[str]]:
-    """The best and the worst models by UDR, or by the first supervised score; the worst last. No model is in both."""
+    """Return the best and the worst models by UDR, or by the first supervised score; no model is in both."""
     by = ranking(contents)
     if by is None or len(names) < 2:
         return [], []
@@ -216,11 +221,12 @@ def ends(contents: Contents, names: list[str]) -> tuple[list[str], list[str]]:
 
 
 def ranking(contents: Contents) -> str | None:
-    """The score by which models are ordered."""
+    """Return the score by which models are ordered."""
     return contents.ranked_by or next(iter(check_scores(contents)), None)
 
 
 def _label(contents: Contents, name: str) -> str:
+    """Return the name of a model and its UDR."""
     label = str(contents.about.loc[name, "label"])
     by = contents.ranked_by
     if by is None:
@@ -229,24 +235,26 @@ def _label(contents: Contents, name: str) -> str:
 
 
 def _active(contents: Contents, name: str) -> NDArray[np.bool_]:
+    """Return which latents of a model are active."""
     return np.asarray(contents.codes(name)[1] > contents.kl_threshold)
 
 
 def _latents(contents: Contents, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Latents, the largest KL first, and which of these are active."""
+    """Return latents, the largest KL first, and which of these are active."""
     kl = contents.codes(name)[1]
     order = np.argsort(-kl, kind="stable")[:MOST_LATENTS]
     return order, kl[order] > contents.kl_threshold
 
 
-def _informative(contents: Contents, name: str) -> NDArray[np.int64]:
-    """The active latents, the largest KL first; the first latent if there are none."""
-    order, informative = _latents(contents, name)
-    return order[informative] if informative.any() else order[:1]
+def _active_latents(contents: Contents, name: str) -> NDArray[np.int64]:
+    """Return the active latents, the largest KL first; the first latent if there are none."""
+    order, active = _latents(contents, name)
+    return order[active] if active.any() else order[:1]
 
 
-def _traversals(contents: Contents, names: list[str]) -> tuple[Figure, tuple[dict[str, Any], ...], str]:
-    from karenina.training import open as open_run
+def _traversals(contents: Contents, names: list[str]) -> tuple["Figure", tuple[dict[str, Any], ...], str]:
+    """Draw traversals of models side by side; return them for the page as well, and the caption."""
+    from karenina.drawing.figure import Figure
 
     figure = Figure(figsize=(2.4 * len(names), 3.2), layout="constrained")
     counts, spans, pictures = [], [], []
@@ -257,17 +265,12 @@ def _traversals(contents: Contents, names: list[str]) -> tuple[Figure, tuple[dic
         pixels = mosaic(traverse_prior(run, start, order, 7))
         side = pixels.shape[1] // len(order)
         alpha = np.repeat(np.where(active, 1.0, 0.25), side)[:, None] * np.ones(pixels.shape[1:])
-        axis.imshow(
-            pixels[0] if len(pixels) != 3 else pixels.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1, alpha=alpha
-        )
-        axis.set_yticks(side * (np.arange(len(order)) + 0.5), order, fontsize=FONT - 1)
+        show_rows(axis, pixels, order, FONT - 1, alpha)
         for tick, on in zip(axis.get_yticklabels(), active):
             tick.set_color("black" if on else "0.6")
-        axis.set_xticks([])
-        axis.tick_params(length=0)
         axis.set_title(_label(contents, name).replace(", ", "\n"), fontsize=FONT - 1)
         counts.append(int(active.sum()))
-        spans.append(f"-{prior_span(run):g} to {prior_span(run):g}")
+        spans.append(f"-{run.prior_span():g} to {run.prior_span():g}")
         shown = {"label": _label(contents, name), "run": name, "rows": [f"latent {latent}" for latent in order]}
         pictures.append({**shown, "off": [not on for on in active], "picture": picture(pixels, active)})
     listed, moves = ", ".join(map(str, counts)), ", ".join(spans if len(set(spans)) > 1 else spans[:1])
@@ -276,12 +279,11 @@ def _traversals(contents: Contents, names: list[str]) -> tuple[Figure, tuple[dic
 
 
 def _similarities(contents: Contents, names: list[str]) -> tuple[Chart, str]:
-    from karenina.selection import similarity_matrix
-
+    """Draw the similarity of each pair of models, and return the caption."""
     pairs = list(combinations(names, 2))
     matrices, shares = [], []
     for a, b in pairs:
-        rows, columns = (_informative(contents, name) for name in (a, b))
+        rows, columns = (_active_latents(contents, name) for name in (a, b))
         # Without inactive latents: their codes, once standardised, are noise to which the lasso gives any weight.
         target, source = (np.array(contents.codes(n)[0][:ROWS, kept]) for n, kept in ((a, rows), (b, columns)))
         matrix = similarity_matrix(target, source)
@@ -305,11 +307,11 @@ def _similarities(contents: Contents, names: list[str]) -> tuple[Chart, str]:
     )
 
 
-def _hintons(contents: Contents, names: list[str], inputs: Inputs) -> tuple[Chart, str]:
-    """Importances of active latents alone: a forest, which does not mind the scale, reads factors off the minute mean
-    codes of inactive ones, too."""
-    from karenina.metrics._dci import dci
+def _hintons(contents: Contents, names: list[str], inputs: EncodedImages) -> tuple[Chart, str]:
+    """Draw importances of active latents alone, and return the caption.
 
+    A forest, which does not mind the scale, would read factors off the minute mean codes of inactive ones, too.
+    """
     panels, texts = [], []
     for name in names:
         order, active = _latents(contents, name)
@@ -334,8 +336,8 @@ def _hintons(contents: Contents, names: list[str], inputs: Inputs) -> tuple[Char
     return Chart("heat", tuple(panels), "importance", note), text
 
 
-def _factors(contents: Contents, name: str, inputs: Inputs) -> tuple[Chart, str]:
-    """Each factor against the active latent that tells most of it: figure 5 of Eastwood & Williams (2018)."""
+def _factors(contents: Contents, name: str, inputs: EncodedImages) -> tuple[Chart, str]:
+    """Draw each factor against the active latent that tells most of it: figure 5 of Eastwood & Williams (2018)."""
     active = np.flatnonzero(_active(contents, name))
     codes = np.array(contents.codes(name)[0][:ROWS, active])
     factors = inputs.factors[: len(codes)].astype(float)
@@ -356,16 +358,13 @@ def _factors(contents: Contents, name: str, inputs: Inputs) -> tuple[Chart, str]
 
 
 def _apart(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Discrete values (n,) with some jitter, so that points do not hide each other: 0.15 of the least step between."""
+    """Return discrete values (n,) with some jitter, 0.15 of the least step, so that points do not hide each other."""
     step = np.diff(np.unique(values)).min() if np.ptp(values) > 0 else 0.0
     return values + 0.15 * step * rng.uniform(-1, 1, len(values))
 
 
 def _dynamics(contents: Contents, names: list[str], tag: str, where: str) -> Iterator[Drawn]:
-    """Joint embeddings of the seeds of the settings with the best and the worst dynamics score. Holtz et al. (2022)."""
-    from karenina.selection import dynamics
-    from karenina.training import open as open_run
-
+    """Draw joint embeddings of the seeds of the settings with the best and worst dynamics score (Holtz et al. 2022)."""
     traced = [name for name in names if (contents.paths[name] / "trace.npy").exists()]
     settings: dict[str, list[str]] = {}
     for name in traced:
@@ -388,6 +387,7 @@ def _dynamics(contents: Contents, names: list[str], tag: str, where: str) -> Ite
 
 
 def _planes(contents: Contents, names: list[str], planes: NDArray[np.floating]) -> Chart:
+    """Return the chart of a joint embedding of seeds."""
     series = []
     for i, (name, points) in enumerate(zip(names, planes[:, -1])):
         if points.shape[-1] > 1:

@@ -2,19 +2,18 @@
 decoder where there is room."""
 
 import base64
-import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from karenina.drawing.pictures import mosaic, picture, reconstruct, traverse_prior
+from karenina.metrics.information import mig
 from karenina.models.networks import Unflatten
-from karenina.pages.contents import Contents, Inputs
-from karenina.training.pictures import mosaic, prior_span
-
-if TYPE_CHECKING:
-    from karenina.training import Run
+from karenina.pages.contents import Contents, EncodedImages
+from karenina.training.run import Run
+from karenina.training.run import open as open_run
 
 STEPS = 9
 SHOWN = 8  # images that are reconstructed, and from which the live latents can start
@@ -28,8 +27,10 @@ _ENDS = {"bernoulli": "sigmoid", "gaussian": "clamp"}
 
 
 def priority(contents: Contents, first: list[str]) -> list[str]:
-    """Runs in the order in which they get pictures and a decoder: `first`, the best of each setting, then the rest from
-    both ends of the ranking."""
+    """Return runs in the order in which they get pictures and a decoder.
+
+    It is `first`, the best of each setting, then the rest from both ends of the ranking.
+    """
     about = contents.about
     values = contents.score(contents.ranked_by) if contents.ranked_by else np.full(len(about), np.nan)
     order = np.argsort(-np.where(np.isfinite(values), values, -np.inf), kind="stable")
@@ -41,9 +42,7 @@ def priority(contents: Contents, first: list[str]) -> list[str]:
 
 
 def details(contents: Contents, order: list[str]) -> dict[str, dict[str, Any]]:
-    """run -> what is shown of it, as far as the room goes."""
-    from karenina.training import open as open_run
-
+    """Return what is shown of each run, as far as the room goes."""
     found: dict[str, dict[str, Any]] = {}
     pictures, decoders = 0, 0
     data_of = dict(zip(contents.about["run"], contents.about["data"]))
@@ -54,7 +53,7 @@ def details(contents: Contents, order: list[str]) -> dict[str, dict[str, Any]]:
         except (ValueError, OSError) as error:
             contents.note(f"A model could not be opened: {error}")
             continue
-        one = describe(run, codes, kl, inputs_of(contents, data_of[name]), contents.kl_threshold)
+        one = describe(run, codes, kl, contents.inputs_at_hand(data_of[name]), contents.kl_threshold)
         pictures += len(one["traversal"]["src"]) + len((one["reconstructions"] or {}).get("src", ""))
         room = decoders + decoder_size(run) <= DECODER_BYTES
         exported = export_decoder(run) if room else None
@@ -66,49 +65,44 @@ def details(contents: Contents, order: list[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def inputs_of(contents: Contents, data: str) -> Inputs | None:
-    try:
-        return contents.inputs(data)
-    except (ValueError, OSError) as error:
-        contents.note(f"The images of {data} are not at hand, so there are no reconstructions and importances: {error}")
-        return None
-
-
 def describe(
-    run: "Run", codes: NDArray[np.float32], kl: NDArray[np.float64], inputs: Inputs | None, threshold: float
+    run: Run, codes: NDArray[np.float32], kl: NDArray[np.float64], inputs: EncodedImages | None, threshold: float
 ) -> dict[str, Any]:
-    """Everything but the decoder. Latents are in the order of `order`: the largest KL first."""
+    """Return everything that is shown of a run but its decoder. Latents are ordered by KL, the largest first."""
     order = np.argsort(-kl, kind="stable")
     active = kl > threshold
     starts = np.array(codes[:SHOWN], dtype=np.float32)
-    moved = traverse_prior(run, starts[0], order)
+    moved = traverse_prior(run, starts[0], order, STEPS)
     information = _importance(codes, inputs, active)
+    both = None
+    if inputs is not None and inputs.images.shape[1:] == run.config.image_shape:
+        both = picture(mosaic(reconstruct(run, inputs.images[:SHOWN], starts)))
     c = run.config
     return {
         "order": order.tolist(),
         "kl": [round(float(value), 4) for value in kl],
         "threshold": threshold,
-        "span": prior_span(run),
+        "span": run.prior_span(),
         "reach": reaches(run, starts),
         "names": _names(information, active, order, moved),
         "traversal": {**picture(mosaic(moved), active[order]), "steps": moved.shape[1]},
         "starts": np.round(starts.astype(float), 3).tolist(),
-        "reconstructions": _reconstructions(run, starts, inputs),
+        "reconstructions": both,
         "importance": information,
         "config": {**c.parameters} | {k: v for k, v in c.to_json().items() if k not in ("parameters", "image_shape")},
     }
 
 
-def reaches(run: "Run", starts: NDArray[np.float32]) -> list[float]:
-    """How far from 0 the slider of each latent goes: three deviations of the prior, and as far as the images (n, L)."""
-    least = prior_span(run, 3.0)
+def reaches(run: Run, starts: NDArray[np.float32]) -> list[float]:
+    """Return how far from 0 the slider of each latent goes: three deviations of the prior, or as far as `starts`."""
+    least = run.prior_span(3.0)
     return [max(least, float(np.ceil(2 * value) / 2)) for value in np.abs(starts).max(axis=0)]
 
 
 def _names(
     information: dict[str, Any] | None, active: NDArray[np.bool_], order: NDArray[np.int64], moved: NDArray[np.float32]
 ) -> list[list[Any] | None]:
-    """A guess of each latent's meaning: [factor, share of its entropy], or [a word]; None where it is inactive."""
+    """Return a guess of each latent's meaning: [factor, share of its entropy] or [word]; None where it is inactive."""
     if information is not None:
         matrix = np.array([[value or 0.0 for value in row] for row in information["matrix"]])
         found = by_labels(matrix, tuple(information["factors"]), active)
@@ -117,50 +111,9 @@ def _names(
     return [[by_pictures(moved[place[j]])] if on else None for j, on in enumerate(active)]
 
 
-def traverse_prior(
-    run: "Run", start: NDArray[np.float32], order: NDArray[np.int64], steps: int = STEPS
-) -> NDArray[np.float32]:
-    """Images (L, steps, c, h, w) when each latent in turn moves over its prior and the others stay at `start`."""
-    span = prior_span(run)
-    codes = np.tile(start, (len(order), steps, 1))
-    for row, latent in enumerate(order):
-        codes[row, :, latent] = np.linspace(-span, span, steps)
-    images = run.decode(codes.reshape(-1, len(start)))
-    return images.reshape(len(order), steps, *images.shape[1:])
-
-
-def picture(pixels: NDArray[np.floating], bright: NDArray[np.bool_] | None = None) -> dict[str, Any]:
-    """An image (c, h, w) in [0, 1] as {"src", "width", "height"}: lossless where it is small, otherwise WebP.
-
-    bright: for rows of equal height, whether each is shown in full; the others let the page shine through.
-    """
-    from PIL import Image
-
-    values = np.round(255 * pixels[:3]).clip(0, 255).astype(np.uint8)
-    image = Image.fromarray(values[0] if len(values) != 3 else np.ascontiguousarray(values.transpose(1, 2, 0)))
-    if bright is not None and not bright.all():
-        alpha = np.repeat(np.where(bright, 255, 70).astype(np.uint8), image.height // len(bright))
-        image.putalpha(Image.fromarray(np.tile(alpha[:, None], (1, image.width))))
-    large = image.width * image.height > 40_000
-    buffer = io.BytesIO()
-    if large:
-        image.convert("RGBA" if image.mode.endswith("A") else "RGB").save(buffer, "WEBP", quality=90, method=2)
-    else:
-        image.save(buffer, "PNG", optimize=False)
-    kind = "webp" if large else "png"
-    src = f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
-    return {"src": src, "width": image.width, "height": image.height}
-
-
-def _reconstructions(run: "Run", starts: NDArray[np.float32], inputs: Inputs | None) -> dict[str, Any] | None:
-    """Images above, reconstructions below."""
-    if inputs is None or inputs.images.shape[1:] != run.config.image_shape:
-        return None
-    given = inputs.images[: len(starts)].astype(np.float32) / 255
-    return picture(mosaic(np.stack([given, run.decode(starts)])))
-
-
-def _importance(codes: NDArray[np.float32], inputs: Inputs | None, active: NDArray[np.bool_]) -> dict[str, Any] | None:
+def _importance(
+    codes: NDArray[np.float32], inputs: EncodedImages | None, active: NDArray[np.bool_]
+) -> dict[str, Any] | None:
     """What active latents tell of factors. The mean codes of an inactive one are minute but not constant, and bins or
     trees, which do not mind the scale, would read factors off them that no sampled code carries: they have None."""
     if inputs is None or not inputs.names:
@@ -170,23 +123,22 @@ def _importance(codes: NDArray[np.float32], inputs: Inputs | None, active: NDArr
     return {"factors": list(inputs.names), "matrix": shown}
 
 
-def normalised_information(codes: NDArray[np.float32], inputs: Inputs) -> NDArray[np.float64]:
-    """Mutual information over the factor's entropy (factors, latents): how much of a factor a latent tells."""
-    from karenina.metrics.information import mig
-
+def normalised_information(codes: NDArray[np.float32], inputs: EncodedImages) -> NDArray[np.float64]:
+    """Return mutual information over the factor's entropy (factors, latents): how much of a factor a latent tells."""
     found = mig(codes, inputs.factors[: len(codes)], continuous=list(inputs.continuous))
     assert found.matrix is not None
     return np.nan_to_num(found.matrix / np.maximum(found.details["factor_entropy"], 1e-12)[:, None])
 
 
-def decoder_size(run: "Run") -> int:
-    """How many bytes `export_decoder` adds to a page."""
+def decoder_size(run: Run) -> int:
+    """Return how many bytes `export_decoder` adds to a page."""
     return sum(parameter.numel() for parameter in run.module.decoder.parameters()) * 2 * 4 // 3
 
 
-def export_decoder(run: "Run") -> dict[str, Any] | None:
-    """{"shape": [h, w, c], "layers": [...], "weights": base64 of little-endian float16}; None for the residual network,
-    which is too large for a page.
+def export_decoder(run: Run) -> dict[str, Any] | None:
+    """Return {"shape": [h, w, c], "layers": [...], "weights": base64 of little-endian float16}.
+
+    None for the residual network, which is too large for a page.
 
     A layer is {"kind": ...}. "dense" has inputs and outputs, then weights (inputs, outputs) and a bias; "up" (a 4x4
     up-convolution of stride 2) has inputs and outputs, then weights (inputs, 4, 4, outputs) and a bias. Images are
@@ -217,6 +169,7 @@ def export_decoder(run: "Run") -> dict[str, Any] | None:
 
 
 def _array(parameter: Any) -> NDArray[np.float32]:
+    """Return a parameter of a network as an array."""
     found: NDArray[np.float32] = parameter.detach().cpu().numpy()
     return found
 
@@ -224,7 +177,7 @@ def _array(parameter: Any) -> NDArray[np.float32]:
 def by_labels(
     information: NDArray[np.float64], names: tuple[str, ...], active: NDArray[np.bool_]
 ) -> list[tuple[str, float] | None]:
-    """For each latent the factor of which it tells most, and how much of its entropy.
+    """Return for each latent the factor of which it tells most, and how much of its entropy.
 
     information: (factors, latents), as `normalised_information` gives it. None for latents that are inactive; the name
     is "" where a latent tells little of every factor.
@@ -240,7 +193,7 @@ def by_labels(
 
 
 def by_pictures(images: NDArray[np.floating]) -> str:
-    """One word for a traversal (steps, c, h, w): brightness, colour, left-right, up-down, size, turn; else shape.
+    """Return a word for a traversal (steps, c, h, w): brightness, colour, left-right, up-down, size, turn; else shape.
 
     Changes from step to step are regressed on what each word would do to the picture: adding a constant (to all
     channels, or to each), and the picture's derivatives along a shift, a scaling about its centre, a rotation. The word
@@ -266,13 +219,13 @@ def by_pictures(images: NDArray[np.floating]) -> str:
 
 
 def _explained(change: NDArray[np.float64], field: NDArray[np.float64]) -> float:
-    """The part of |change|^2 in the direction of the field."""
+    """Return the part of |change|^2 in the direction of the field."""
     size = float((field**2).sum())
     return float((change * field).sum()) ** 2 / size if size > 0 else 0.0
 
 
 def _fields(pictures: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """What shifts along x and y, a scaling and a rotation about the centre of what stands out do to (n, c, h, w)."""
+    """Return what shifts along x and y, and a scaling and rotation about the centre of what is shown, do to images."""
     n, _, h, w = pictures.shape
     down, across = np.gradient(pictures, axis=(2, 3))
     weight = np.abs(pictures - np.median(pictures, axis=(2, 3), keepdims=True)).sum(axis=1) + 1e-12

@@ -5,27 +5,37 @@ The page is written beside a folder `figures` with its tables as CSV and, on req
 
 import json
 import os
+import platform
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from karenina._files import sweep, write_text
 from karenina._version import __version__
-from karenina.pages.choice import Choice, choices
+from karenina.drawing.charts import four_digits, plain_number
+from karenina.drawing.pictures import save_reconstructions, traverse
+from karenina.evaluation.data import data_of
+from karenina.metrics.registry import score_name
+from karenina.pages.choice import DataSetChoice, choices
 from karenina.pages.contents import Contents, read
-from karenina.pages.embedded import embedded
 from karenina.pages.figures import Section, sections
 from karenina.pages.model import details, priority
-from karenina.studies.analyses.charts import plain_number
+from karenina.studies.analyses.shared import ASIDE, WORDS
 from karenina.studies.plan import kind_of
+from karenina.studies.study import TASK
+from karenina.training.run import Run, as_run
+from karenina.training.run import open as open_run
 
-if TYPE_CHECKING:
-    from karenina.training import Run
-
+POINTS, FEW_POINTS = 60, 24  # of a learning curve
+MANY = 500  # models, beyond which curves have few points
+TERMS = ("loss", "reconstruction", "kl")
 MEGABYTES = 20.0
 SCRIPTS = ("decoder.js", "charts.js", "latents.js", "table.js", "page.js")
 UNCHECKED = "nothing on this page was checked against true factors"
@@ -33,7 +43,7 @@ Say = Callable[[str], None]
 
 
 def report(
-    paths: "Run | str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]]",
+    paths: Run | str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]],
     out: str | os.PathLike[str] | None = None,
     *,
     figures: bool = True,
@@ -88,10 +98,9 @@ def report(
     return write(contents, where, progress, figures=figures, files=files, megabytes=megabytes)
 
 
-def _directory(run: "Run | str | os.PathLike[str]") -> Path:
+def _directory(run: Run | str | os.PathLike[str]) -> Path:
+    """Return the directory of a run."""
     if not isinstance(run, str | os.PathLike):
-        from karenina.training.run import as_run
-
         run = as_run(run)
     path = run if isinstance(run, str | os.PathLike) else run.path
     if path is None:
@@ -114,10 +123,6 @@ def show(
     span: what the traversal pictures move over, the "prior" ([-2, 2]; InfoGAN: [-1, 1]) or the "posterior". seed: which
     images they show. metrics: which to compute (all). data: the path of its data set, if it is your own.
     """
-    from karenina.evaluation.data import data_of
-    from karenina.training import open as open_run
-    from karenina.training.pictures import save_reconstructions, traverse
-
     opened = open_run(run)
     folder = Path(out) if out is not None else Path(run) / "report"
     images, _ = data_of(opened, data, data_dir).sample(500, seed)
@@ -138,7 +143,7 @@ def show(
         title=f"{Path(c.data).name}: {contents.about['label'].iloc[0]}",
         commands=(contents.commands[0], f"karenina show {where}{extra}"),
     )
-    about = [f"{c.latents} latents, {int(contents.informative[0])} of them active", f"network {c.network}"]
+    about = [f"{c.latents} latents, {int(contents.active[0])} of them active", f"network {c.network}"]
     values = {
         **_page(contents, choices(contents), shown, []),
         "subtitle": f"{', '.join(about)}; {c.steps:,} steps",
@@ -153,7 +158,7 @@ def show(
 
 
 def _named(guess: list[Any] | None) -> str:
-    """How a picture names a latent: "x 0.92", a word, or "inactive"."""
+    """Return how a picture names a latent: "x 0.92", a word, or "inactive"."""
     if guess is None:
         return "inactive"
     return " ".join([guess[0] or "unclear", *(f"{value:.2f}" for value in guess[1:])])
@@ -167,7 +172,7 @@ def write(
     figures: bool = True,
     files: bool = False,
     megabytes: float = MEGABYTES,
-    found: list[Choice] | None = None,
+    found: list[DataSetChoice] | None = None,
 ) -> Path:
     """Write out/index.html and out/figures/. found: the choices, where they are known."""
     say: Say = progress or (lambda text: None)
@@ -187,13 +192,14 @@ def write(
 
 
 def save(out: Path, page: str) -> Path:
+    """Write a page into a folder and return its path."""
     path = out / "index.html"
     write_text(path, page)
     return path
 
 
 def _fit(make: Callable[[dict[str, Any]], str], shown: dict[str, dict[str, Any]], megabytes: float) -> str:
-    """The page, with fewer decoders until it is not larger."""
+    """Return the page, with fewer decoders until it is not larger."""
     page = make(shown)
     while len(page.encode()) > 1e6 * megabytes:
         carriers = [run for run, one in shown.items() if one["decoder"]]
@@ -206,18 +212,24 @@ def _fit(make: Callable[[dict[str, Any]], str], shown: dict[str, dict[str, Any]]
 
 
 def render(values: dict[str, Any]) -> str:
-    """The template with these values; `data` is what the scripts read."""
+    """Return the page with these values; `data` is what its scripts read."""
+    assets = files("karenina.pages") / "assets"
+    scripts = [assets / name for name in SCRIPTS]
+    return fill(assets / "page.html.j2", {**EMPTY, **values}, [assets / "page.css"], scripts)
+
+
+def fill(template: Traversable, values: dict[str, Any], styles: list[Traversable], scripts: list[Traversable]) -> str:
+    """Return a template with these values and in it its styles and scripts, and `data`, which these read, as JSON."""
     import jinja2
 
-    assets = files("karenina.pages") / "assets"
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters["number"] = lambda value: "–" if value is None else plain_number(value)
-    template = environment.from_string((assets / "page.html.j2").read_text(encoding="utf-8"))
-    script = "\n".join((assets / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    css = "".join(part.read_text(encoding="utf-8") for part in styles)
+    script = "\n".join(part.read_text(encoding="utf-8") for part in scripts)
     # In a script element only "</" and "<!" mean anything, and JSON can spell "<" otherwise.
     data = json.dumps(values["data"], allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    css = (assets / "page.css").read_text(encoding="utf-8")
-    return template.render({**EMPTY, **values, "data": data, "css": css, "script": script, "version": __version__})
+    text = environment.from_string(template.read_text(encoding="utf-8"))
+    return text.render({**values, "data": data, "css": css, "script": script, "version": __version__})
 
 
 EMPTY: dict[str, Any] = {
@@ -238,8 +250,9 @@ EMPTY: dict[str, Any] = {
 
 
 def _page(
-    contents: Contents, found: list[Choice], shown: dict[str, dict[str, Any]], parts: list[Section]
+    contents: Contents, found: list[DataSetChoice], shown: dict[str, dict[str, Any]], parts: list[Section]
 ) -> dict[str, Any]:
+    """Return the values of the template for the page of all models."""
     models = len(contents.about) if len(contents.frame) else 0
     notes = list(contents.notes)
     if not models:
@@ -272,7 +285,130 @@ def _page(
     }
 
 
+def embedded(
+    contents: Contents, found: list[DataSetChoice], shown: dict[str, dict[str, Any]], parts: list[Section]
+) -> dict[str, Any]:
+    """Return what the scripts of a page read: models, scores, learning curves, charts and details of some models."""
+    about, table = contents.about, contents.scores
+    supervised = set(table.columns(supervised=True))
+    scores = [
+        {
+            "name": WORDS.get(name, name),
+            "supervised": j in supervised,
+            "values": [four_digits(v) for v in table.values[:, j]],
+        }
+        for j, name in enumerate(table.names)
+        if np.isfinite(table.values[:, j]).any()
+    ]
+    columns = ("run", "label", "method", "parameter", "data")
+    models = {name: about[name].astype(str).tolist() for name in columns}
+    models |= {name: about[name].astype(int).tolist() for name in ("seed", "latents")}
+    models["informative"] = contents.active.tolist()
+    models["strength"] = [four_digits(value) for value in about["strength"]]
+    return {
+        "models": models,
+        "scores": scores,
+        "factors": _per_factor(contents),
+        "details": shown,
+        "live": sum(one["decoder"] is not None for one in shown.values()),
+        "order": _order(contents),
+        "ranked": contents.ranked_by is not None,
+        "picks": [pick.run for choice in found for pick in choice.picks],
+        "best": found[0].best,
+        "axes": _axes(contents, found),
+        "checks": list(found[0].checks) if found else [],
+        "curves": curves(contents),
+        "charts": charts_of(parts),
+    }
+
+
+def charts_of(parts: list[Section]) -> dict[str, Any]:
+    """Return the charts of figures by their names, of those that have one."""
+    return {one.name: one.chart for part in parts for one in part.figures if one.chart is not None}
+
+
+def _order(contents: Contents) -> list[int]:
+    """Return models from best to worst, those without a score last."""
+    by = contents.ranked_by
+    values = contents.score(by) if by else np.zeros(len(contents.about))
+    return [int(i) for i in np.argsort(-np.where(np.isfinite(values), values, -np.inf), kind="stable")]
+
+
+def _axes(contents: Contents, found: list[DataSetChoice]) -> dict[str, str]:
+    """Return the scores that the plot of all models begins with."""
+    ranked = contents.ranked_by
+    check = found[0].checks[0] if found and found[0].checks else None
+    x = ranked or "reconstruction"
+    return {"x": x, "y": check or ("active_latents" if ranked else "kl")}
+
+
+def _per_factor(contents: Contents) -> dict[str, Any]:
+    """Return for each data set the names of factors and scores, and of each run the values of all factors by score."""
+    found: dict[str, Any] = {}
+    parts = contents.frame[(contents.frame["factor"] != "") & ~contents.frame["family"].isin([TASK, *ASIDE])]
+    for data, part in parts.groupby("data", sort=False):
+        score = [score_name(*pair, several=True) for pair in zip(part["metric"], part["property"].fillna(""))]
+        wide = part.assign(score=score).pivot_table(
+            index="run", columns=["score", "factor"], values="value", sort=False, dropna=False
+        )
+        names = list(dict.fromkeys(part["factor"]))
+        rows = list(dict.fromkeys(score))
+        wide = wide.reindex(columns=[(row, name) for row in rows for name in names])
+        values = {str(run): [four_digits(v) for v in line] for run, line in zip(wide.index, wide.to_numpy())}
+        found[str(data)] = {"names": names, "scores": rows, "values": values}
+    return found
+
+
+def curves(contents: Contents) -> dict[str, Any]:
+    """Return {"terms", "steps": [grid, ...], "grid": [which of these, per model], "values": {term: [[...] per model]}}.
+
+    Models are in the order of `contents.about`; one without a history has null.
+    """
+    import pyarrow.parquet as pq
+
+    points = POINTS if len(contents.about) <= MANY else FEW_POINTS
+    grids: dict[tuple[int, ...], int] = {}
+    which: list[int | None] = []
+    tables: list[dict[str, list[float | None]]] = []
+    for name in contents.about["run"]:
+        file = contents.paths[name] / "history.parquet"
+        try:
+            schema = pq.read_schema(file).names
+            table = pq.read_table(file, columns=["step", *(term for term in schema if _is_term(term))])
+            step = table["step"].to_numpy()
+        except Exception:  # damaged files make their parsers raise anything; a page without this curve is still a page
+            which.append(None)
+            tables.append({})
+            continue
+        kept = np.unique(np.linspace(0, len(step) - 1, min(points, len(step))).round().astype(int))
+        grid = tuple(int(value) for value in step[kept])
+        which.append(grids.setdefault(grid, len(grids)))
+        tables.append(
+            {
+                term: [four_digits(v) for v in table[term].to_numpy()[kept]]
+                for term in table.column_names
+                if term != "step"
+            }
+        )
+    terms = list(dict.fromkeys([*TERMS, *(term for table in tables for term in table)]))
+    terms = [term for term in terms if any(term in table for table in tables)]
+    if len(tables) > MANY:
+        terms = [term for term in terms if term in TERMS]
+    return {
+        "terms": terms,
+        "steps": [list(grid) for grid in grids],
+        "grid": which,
+        "values": {term: [table.get(term) for table in tables] for term in terms},
+    }
+
+
+def _is_term(name: str) -> bool:
+    """Return whether a column of a history is the loss or a part of it, not the KL of a latent."""
+    return name != "step" and not name.removeprefix("kl_").isdigit()
+
+
 def _subtitle(contents: Contents) -> str:
+    """Return what is counted under the title."""
     about = contents.about
     counts = [(len(about), "model"), (about["seed"].nunique(), "seed"), (about["setting"].nunique(), "setting")]
     words = [_count(number, name) for number, name in counts]
@@ -281,10 +417,12 @@ def _subtitle(contents: Contents) -> str:
 
 
 def _count(number: int, name: str) -> str:
+    """Return a number with a noun."""
     return f"{number} {name}{'s' if number != 1 else ''}"
 
 
 def _models_sentence(models: int, shown: dict[str, dict[str, Any]]) -> str:
+    """Return what can be done with the table of models, and how many have pictures and live latents."""
     live = sum(one["decoder"] is not None for one in shown.values())
     text = "A row of the table and a point of the plot are a model. Open one to see what it has learnt and to move its"
     text += " latents."
@@ -297,6 +435,7 @@ def _models_sentence(models: int, shown: dict[str, dict[str, Any]]) -> str:
 
 
 def _how(contents: Contents) -> list[str]:
+    """Return how the models were made, and what words on the page mean."""
     about = contents.about
     settings = about.groupby("method")["setting_label"].nunique()
     names = ", ".join(f"{name} ({_count(number, 'setting')})" for name, number in settings.items())
@@ -322,8 +461,7 @@ def _how(contents: Contents) -> list[str]:
 
 
 def versions() -> list[tuple[str, str]]:
-    import platform
-
+    """Return the versions of what made a page."""
     found = [("karenina", __version__), ("python", platform.python_version())]
     for name in ("torch", "numpy", "scipy", "scikit-learn", "pandas"):
         try:

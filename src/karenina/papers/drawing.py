@@ -8,18 +8,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from karenina._figures import Figure
+from karenina.drawing.charts import Groups, colour, distributions, draw, panel_grid
+from karenina.drawing.figure import Figure
+from karenina.drawing.pictures import mosaic, show_rows, traverse
 from karenina.numerics.arrays import Floats
 from karenina.numerics.resampling import spearman
 from karenina.papers.tables import name
-from karenina.studies.analyses.charts import colour, draw
 from karenina.studies.analyses.correlations import correlation_chart
 from karenina.studies.analyses.shared import Scores, short
 from karenina.studies.study import NotEnough, Study
-from karenina.training.pictures import mosaic, traverse
 
 LATENTS, STEPS = 10, 7  # of a wall of traversals: lines and columns at most
-Groups = list[tuple[str, Floats]]  # label of each group and its values
 
 
 def column(scores: Scores, score: str) -> Floats:
@@ -31,31 +30,6 @@ def column(scores: Scores, score: str) -> Floats:
 
 def unique(values: Any) -> list[Any]:
     return list(dict.fromkeys(values))
-
-
-def panel_grid(rows: int, columns: int, width: float = 2.3, height: float = 1.9) -> tuple[Figure, NDArray[Any]]:
-    figure = Figure(figsize=(width * columns + 0.6, height * rows + 0.6), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
-
-
-def distributions(axis: Axes, groups: Groups, form: str) -> None:
-    """Draw boxes ("box") or violins ("violin") side by side; a group of fewer than two values is a point."""
-    for x, (_, values) in enumerate(groups):
-        known = values[~np.isnan(values)]
-        if len(known) and (form == "box" and len(known) > 1):
-            look: dict[str, Any] = {"flierprops": {"markersize": 2}, "medianprops": {"color": "#d55e00"}}
-            axis.boxplot(known, positions=[x], widths=0.6, manage_ticks=False, **look)
-        elif len(known) > 1 and np.ptp(known) > 0:
-            shape = axis.violinplot(known, positions=[x], widths=0.8, showmedians=True)
-            for body in shape["bodies"]:  # type: ignore[attr-defined]
-                body.set_facecolor(colour(0))
-            for line in ("cmins", "cmaxes", "cbars", "cmedians"):
-                shape[line].set_color(colour(0))
-        else:
-            axis.plot([x] * len(known), known, ".", color=colour(0), markersize=4)
-    axis.set_xticks(range(len(groups)), [label for label, _ in groups], fontsize=6)
-    axis.set_xlim(-0.6, len(groups) - 0.4)
-    axis.tick_params(axis="y", labelsize=6)
 
 
 def by_hyperparameter(scores: Scores, wanted: Sequence[str], form: str) -> Figure:
@@ -110,20 +84,6 @@ def scatter(axis: Axes, x: Floats, y: Floats, groups: Sequence[Any]) -> float:
     return rho
 
 
-def plain_ticks(axis: Axes, values: Sequence[float], scale: str) -> None:
-    """Set ticks at these values, written as numbers: powers would need formulas."""
-    axis.set_xscale(scale)
-    axis.set_xticks(list(values), [f"{value:g}" for value in values])
-    axis.set_xticks([], minor=True)
-
-
-def legend(figure: Figure, axis: Axes) -> None:
-    handles, labels = axis.get_legend_handles_labels()
-    if handles:
-        columns = max(1, min(6, int(figure.get_figwidth() / 1.8)))
-        figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=7)
-
-
 def walls(
     study: Study, groups: Sequence[tuple[str, Sequence[str]]], label: Callable[[str], str], **options: Any
 ) -> Any:
@@ -167,17 +127,7 @@ def wall(
     rows = np.arange(len(place)) if order == "kl" else place if order == "own" else place[np.asarray(order)]
     rows = rows[:latents]
     pixels = mosaic(found.images[rows], found.informative[rows] if fade else None)
-    show(axis, pixels)
-    side = pixels.shape[1] / len(rows)
-    axis.set_yticks(side * (np.arange(len(rows)) + 0.5), found.order[rows], fontsize=5)
-
-
-def show(axis: Axes, pixels: NDArray[np.floating]) -> None:
-    """Show pixels (c, h, w) in [0, 1]."""
-    axis.imshow(pixels[0] if len(pixels) != 3 else pixels.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1)
-    axis.set_xticks([])
-    axis.set_yticks([])
-    axis.tick_params(length=0)
+    show_rows(axis, pixels, found.order[rows], 5)
 
 
 def about(study: Study) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from karenina._files import atomic, check_regular, checksum, held, read_json, sa
 from karenina._notebook import facts
 from karenina._settings import integer, shown
 from karenina._words import hint
+from karenina.drawing.pictures import Traversal, traverse
 from karenina.models import fast
 from karenina.models.networks import Autoencoder, Shape, is_own
 from karenina.models.objectives import DECODERS
@@ -155,9 +156,6 @@ def within(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The tensors whose names begin so, by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
-
-if TYPE_CHECKING:
-    from karenina.training.pictures import Traversal
 
 # Rows encoded at a time: the convolutions of a few images fit the cache, the fully connected layers want many rows.
 _FEATURE_ROWS, _HEAD_ROWS = 32, 1024
@@ -324,13 +322,18 @@ class Run:
         reconstruction, kl = sums / len(checked), float(self.kl_of(mean, logvar).sum())
         return {"reconstruction": reconstruction, "kl": kl, "elbo": -(reconstruction + kl)}
 
-    def traverse(self, images: ArrayLike, **options: Any) -> "Traversal":
-        """Pictures of what each latent does, around images[0]: see karenina.training.pictures.traverse.
+    def prior_span(self, deviations: float = 2.0) -> float:
+        """Return how far from 0 to move a latent: so many standard deviations of the prior, or to the bound of a
+        bounded one. Where codes are rounded to values that are learned (qlae), to the farthest of these."""
+        if isinstance(self._network, QuantisedAutoencoder):
+            return float(self._network.codebook.values.detach().abs().max())
+        return of_run(self.config.method).bound or deviations
+
+    def traverse(self, images: ArrayLike, **options: Any) -> Traversal:
+        """Return pictures of what each latent does, around images[0]: see karenina.drawing.pictures.traverse.
 
         `run.traverse(images).save("traversal.png")` writes them to a file (or .gif).
         """
-        from karenina.training.pictures import traverse
-
         return traverse(self, images, **options)
 
     @property

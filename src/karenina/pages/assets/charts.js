@@ -1,5 +1,5 @@
 "use strict";
-// Charts from the descriptions of karenina.studies.analyses.charts: SVG at the width there is, so that letters have one
+// Charts from the descriptions of karenina.drawing.charts: SVG at the width there is, so that letters have one
 // size. Every mark has a tip with its numbers, for the mouse and, by the arrow keys, for the keyboard.
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from karenina._figures import Figure
 from karenina.audit import EXPERIMENTS, Audit, characteristics, hyperparameters, read, run
 from karenina.audit import table_1 as cases
 from karenina.audit._hyperparameters import summary
 from karenina.audit._rules import sampling_errors
 from karenina.audit.running import TREES
-from karenina.papers.drawing import correlation_map, panel_grid
+from karenina.drawing.charts import colour, panel_grid
+from karenina.drawing.figure import Figure
+from karenina.papers.drawing import correlation_map
 from karenina.papers.tables import PaperTable
-from karenina.studies.analyses.charts import colour
 from karenina.studies.analyses.correlations import agreement
 from karenina.studies.study import NotEnough, Study
 

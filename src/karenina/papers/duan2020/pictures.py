@@ -6,25 +6,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._figures import Figure
-from karenina.papers.drawing import (
-    about,
-    column,
-    distributions,
-    first_known,
-    panel_grid,
-    scatter,
-    show,
-    strength_groups,
-    unique,
-    wall,
-    walls,
-)
+from karenina.drawing.charts import distributions, panel_grid
+from karenina.drawing.figure import Figure
+from karenina.drawing.pictures import mosaic, show
+from karenina.papers.drawing import about, column, first_known, scatter, strength_groups, unique, wall, walls
 from karenina.papers.duan2020.tables import ANY_UDR, VERSIONS
 from karenina.papers.tables import DCI, name
 from karenina.studies.analyses.shared import Scores, wide_table
 from karenina.studies.study import NotEnough, Study
-from karenina.training.pictures import mosaic
 
 EACH = 3
 Mask = NDArray[np.bool_]

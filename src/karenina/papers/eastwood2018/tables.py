@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from karenina._figures import Figure
 from karenina.data.naming import join_name, split_name
+from karenina.drawing.charts import hinton, panel_grid
+from karenina.drawing.figure import Figure
+from karenina.drawing.pictures import mosaic, show
 from karenina.evaluation.measures import has_gap
 from karenina.metrics import dci
-from karenina.metrics.scoring import hinton
-from karenina.papers.drawing import STEPS, about, panel_grid, show, wall
+from karenina.papers.drawing import STEPS, about, wall
 from karenina.papers.tables import PaperTable, name
 from karenina.studies.study import NotEnough, Study
-from karenina.training.pictures import mosaic
 
 MODELS = ("lasso", "forest")
 SPLITS = "regression_forest_splits"

@@ -8,22 +8,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from karenina._figures import Figure
+from karenina.drawing.charts import colour, distributions, legend, panel_grid
+from karenina.drawing.figure import Figure
 from karenina.papers.drawing import (
     by_hyperparameter,
     column,
     correlation_map,
-    distributions,
     first_known,
-    legend,
-    panel_grid,
     scatter,
     strength_groups,
     unique,
 )
 from karenina.papers.tables import BETAVAE, DCI, FACTORVAE, MIG, PaperTable, name
 from karenina.studies.analyses.by_setting import by_strength, total_correlation, variance_explained
-from karenina.studies.analyses.charts import colour
 from karenina.studies.analyses.choosing import beats_random
 from karenina.studies.analyses.correlations import agreement, transfer, unsupervised
 from karenina.studies.analyses.shared import wide_table

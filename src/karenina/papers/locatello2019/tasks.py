@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from karenina._figures import Figure
-from karenina.papers.drawing import column, correlation_map, legend, panel_grid, plain_ticks, scatter, show, unique
+from karenina.drawing.charts import colour, legend, panel_grid, plain_ticks
+from karenina.drawing.figure import Figure
+from karenina.drawing.pictures import mosaic, show
+from karenina.papers.drawing import column, correlation_map, scatter, unique
 from karenina.papers.locatello2019.tables import METRICS
 from karenina.papers.tables import DCI, FACTORVAE, MIG, Metrics, name
-from karenina.studies.analyses.charts import colour
 from karenina.studies.analyses.correlations import tasks
 from karenina.studies.analyses.shared import Scores, wide_table
 from karenina.studies.study import NotEnough, Study
-from karenina.training.pictures import mosaic
 
 NEEDED = "tasks = true under [evaluation] in study.toml, then `karenina study run`"
 # Our names of the two predictors and the paper's.

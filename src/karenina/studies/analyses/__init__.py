@@ -10,14 +10,17 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from karenina._figures import Figure
 from karenina._files import atomic, sweep
+from karenina.drawing.charts import Chart, draw
 from karenina.studies.analyses import by_setting, choosing, correlations
-from karenina.studies.analyses.charts import Chart, draw
 from karenina.studies.study import NotEnough, Study
+
+if TYPE_CHECKING:
+    from karenina.drawing.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Analysis:
     caption: Callable[[pd.DataFrame, Sequence[str]], str] = correlations.correlations_caption
     extra: str = ""
 
-    def figure(self, frame: pd.DataFrame, scores: Sequence[str] | None = None) -> Figure:
+    def figure(self, frame: pd.DataFrame, scores: Sequence[str] | None = None) -> "Figure":
         """Draw the chart for print."""
         return draw(self.chart(frame, scores))
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from karenina.drawing.charts import Chart, Panel, Series, columns_of
 from karenina.numerics.arrays import Floats
 from karenina.numerics.resampling import (
     INTERVAL,
@@ -17,7 +18,6 @@ from karenina.numerics.resampling import (
     share_bounds,
     without_each,
 )
-from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of
 from karenina.studies.analyses.shared import (
     MOST_PARTS,
     groups,

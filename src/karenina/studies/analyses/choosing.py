@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from karenina.drawing.charts import Chart, Panel, Series, columns_of, plain_number
 from karenina.numerics.arrays import Floats
 from karenina.numerics.resampling import INTERVAL, LEVELS, RESAMPLES, jackknife, share_bounds
-from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of, plain_number
 from karenina.studies.analyses.shared import need, preferred, short, wide_table
 
 # Scores that are better when small. All others that need no labels are better when large.

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from karenina.drawing.charts import Chart, Heat, Panel, Series, plain_number
 from karenina.numerics.arrays import Floats
 from karenina.numerics.resampling import LEAST_FOR_CORRELATION, jackknife, kendall, spearman
-from karenina.studies.analyses.charts import Chart, Heat, Panel, Series, plain_number
 from karenina.studies.analyses.shared import (
     ASIDE,
     MOST_SCORES,

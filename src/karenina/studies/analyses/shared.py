@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from karenina.drawing.charts import Panel, plain_number
 from karenina.evaluation.measures import NOISE, REGRESSION
 from karenina.metrics.registry import score_name
-from karenina.studies.analyses.charts import Panel, plain_number
 from karenina.studies.study import TASK, UNSUPERVISED, NotEnough
 
 ASIDE = (NOISE, REGRESSION)  # metrics with wrong labels, and metrics that are there already under another name

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from karenina._files import atomic, read_json, sweep
-from karenina.pages.embedded import charts_of
 from karenina.pages.figures import Section, Shown, keep
-from karenina.pages.page import render, save, versions
+from karenina.pages.page import charts_of, render, save, versions
 from karenina.papers.duan2020.clustering.plan import read_plan
 from karenina.papers.duan2020.clustering.results import (
     SCORES,

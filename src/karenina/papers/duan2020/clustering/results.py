@@ -10,11 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina._files import atomic
+from karenina.drawing.charts import Chart, Panel, Series, draw
 from karenina.numerics.resampling import spearman, without_each
 from karenina.papers import Made, items, make
 from karenina.papers import printed as values
 from karenina.papers.duan2020.clustering.plan import SCORES
-from karenina.studies.analyses.charts import Chart, Panel, Series, draw
 from karenina.studies.study import COLUMNS, Study
 
 Floats = NDArray[np.float64]

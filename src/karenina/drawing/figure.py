@@ -1,4 +1,4 @@
-"""The figure that everything here draws on."""
+"""The figure that everything here draws on. Importing it loads matplotlib."""
 
 from typing import Any
 
@@ -18,15 +18,16 @@ class Figure(MatplotlibFigure):
     """A figure whose words are shown as they are. matplotlib would set what stands between two `$` as a formula, and
     fail where it is none: names of factors, data sets and runs are their owners' business."""
 
-    _plain = False  # all its words, while files are written
+    _plain = False  # Whether all its words are plain already, which holds while files are written.
 
     def draw(self, renderer: Any) -> None:
+        """Draw it, its words as they are."""
         if not self._plain:
             self._no_formulas()
         super().draw(renderer)
 
     def savefig(self, *files: Any, dpi: float | None = None) -> None:  # type: ignore[override]
-        """Write it to files, by their endings, as large as its words need, so that none is cut however long it is.
+        """Write it to files, by their endings, as large as its words need, so that none is cut.
 
         What words need is found once for all files. matplotlib would draw everything twice for each of them.
         """
@@ -37,7 +38,7 @@ class Figure(MatplotlibFigure):
         try:
             if engine is not None:
                 engine.execute(self)
-                self._no_formulas()  # of ticks that the layout has added
+                self._no_formulas()  # The layout may have added ticks.
             box = self.get_tightbbox(FigureCanvasAgg(self).get_renderer()).padded(MARGIN)
             self.set_layout_engine(None)
             self._plain = True
@@ -48,5 +49,6 @@ class Figure(MatplotlibFigure):
             self.set_layout_engine(engine)
 
     def _no_formulas(self) -> None:
+        """Let no text be read as a formula."""
         for text in self.findobj(Text):
             text.set_parse_math(False)  # type: ignore[attr-defined]

@@ -3,23 +3,32 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina._figures import Figure
-from karenina._plugins import extras
-from karenina._style import COLOURS
+if TYPE_CHECKING:
+    from karenina.drawing.figure import Figure
 
-with extras():
-    from matplotlib.ticker import SymmetricalLogLocator
+# Okabe and Ito (2008): told apart by colour-blind readers too.
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+)
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 
 # A page of a journal is 7.2 inches wide, a column 3.5.
 PAGE, COLUMN = 7.2, 3.5
 FONT = 8
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (5, 1.5, 1.5, 1.5)), (0, (8, 2)), (0, (3, 1)))
 Numbers = Sequence[float]
+Groups = list[tuple[str, NDArray[np.float64]]]  # the label of each group and its values
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ class Series:
 
 
 def columns_of(frame: Any, **names: str) -> dict[str, Any]:
-    """Columns of a DataFrame as parts of a Series: y="median", low="q25"."""
+    """Return columns of a DataFrame as parts of a Series: y="median", low="q25"."""
     return {part: frame[name].tolist() for part, name in names.items()}
 
 
@@ -94,45 +103,51 @@ class Chart:
     legend: tuple[tuple[str, int | None, int | None], ...] = ()
 
     def key(self) -> tuple[tuple[str, int | None, int | None], ...]:
-        """The legend."""
+        """Return the legend."""
         if self.legend or self.kind == "heat":
             return self.legend
         found = dict.fromkeys((s.name, s.colour, s.dash) for panel in self.panels for s in panel.series)  # type: ignore[union-attr]
         return tuple(found) if len(found) > 1 else ()
 
     def to_json(self) -> dict[str, Any]:
-        """For a page: what is empty is left out, numbers have four digits."""
-        plain = asdict(self) | {"legend": self.key()}
-        found = _plain(plain)
-        assert isinstance(found, dict)
+        """Return what a page needs of it: what is empty is left out, numbers have four digits."""
+        found: dict[str, Any] = _without_empty(asdict(self) | {"legend": self.key()})
         return found
 
 
-def _plain(value: Any) -> Any:
+def _without_empty(value: Any) -> Any:
+    """Return what JSON can hold, leaving out what is empty."""
     if isinstance(value, dict):
-        kept = {key: _plain(part) for key, part in value.items()}
+        kept = {key: _without_empty(part) for key, part in value.items()}
         return {
             key: part for key, part in kept.items() if part is not None and part is not False and part not in ("", [])
         }
-    if isinstance(value, np.ndarray):
-        return [_plain(part) for part in value]
-    if isinstance(value, list | tuple | range):
-        return [_plain(part) for part in value]
-    if isinstance(value, bool | str) or value is None:
-        return value
-    number = float(value)
-    if not math.isfinite(number):
+    if isinstance(value, np.ndarray | list | tuple | range):
+        return [_without_empty(part) for part in value]
+    return value if isinstance(value, bool | str) or value is None else four_digits(value)
+
+
+def four_digits(value: float) -> float | None:
+    """Return a number with four significant digits; None for what JSON cannot say.
+
+    >>> four_digits(0.123456), four_digits(2.0), four_digits(float("nan"))
+    (0.1235, 2, None)
+    """
+    if not math.isfinite(value):
         return None
-    number = float(f"{number:.4g}")
-    return int(number) if number == int(number) else number
+    rounded = float(f"{value:.4g}")
+    return int(rounded) if rounded == int(rounded) else rounded
 
 
 def colour(i: int) -> str:
+    """Return the colour of the series number i."""
     return (*COLOURS, "#999999")[i % 8]
 
 
-def draw(chart: Chart) -> Figure:
-    """The chart for print: at most a page wide unless a matrix needs more, one size of letters."""
+def draw(chart: Chart) -> "Figure":
+    """Draw a chart for print: at most a page wide unless a matrix needs more, one size of letters."""
+    from karenina.drawing.figure import Figure
+
     heat = chart.kind == "heat"
     sizes = [_heat_size(panel) if isinstance(panel, Heat) else _panel_size(panel) for panel in chart.panels]
     width, height = (max(side) for side in zip(*sizes))
@@ -180,6 +195,7 @@ def draw(chart: Chart) -> Figure:
 
 
 def _draw_panel(ax: Any, panel: Panel, kind: str) -> None:
+    """Draw a panel of a chart of this kind on an axis."""
     offset, width = _apart(panel) if kind in ("boxes", "bars") else (np.zeros(len(panel.series)), 0.0)
     for shift, s in zip(offset, panel.series):
         x, y, c = np.asarray(s.x, float) + shift, np.asarray(s.y, float), colour(s.colour)
@@ -202,6 +218,8 @@ def _draw_panel(ax: Any, panel: Panel, kind: str) -> None:
     if panel.reference is not None:
         ax.axhline(panel.reference, color="0.5", linewidth=0.8, zorder=0)
     if panel.symlog:
+        from matplotlib.ticker import SymmetricalLogLocator
+
         ax.set_yscale("symlog", linthresh=0.01)
         ax.yaxis.set_major_formatter("{x:g}")
         low, high = ax.get_ylim()
@@ -222,19 +240,20 @@ def _draw_panel(ax: Any, panel: Panel, kind: str) -> None:
 
 
 def _apart(panel: Panel) -> tuple[NDArray[np.float64], float]:
-    """How far series stand from their place, and how wide a bar may be."""
+    """Return how far series stand from their place, and how wide a bar may be."""
     count = len(panel.series)
     return 0.8 * (np.arange(count) + 0.5) / count - 0.4, 0.74 / count
 
 
 def _panel_size(panel: Panel) -> tuple[float, float]:
-    """Wider with many ticks, taller with long ones."""
+    """Return the inches of a panel: wider with many ticks, taller with long ones."""
     longest = max(map(len, panel.ticks), default=0)
     turned = sum(len(text) + 1 for text in panel.ticks) > 26
     return min(PAGE, max(2.35, 0.24 * len(panel.ticks))), 1.9 + (0.03 * longest if turned else 0.0)
 
 
 def _heat_size(panel: Heat) -> tuple[float, float]:
+    """Return the inches of a matrix."""
     longest = [max(map(len, names), default=0) for names in (panel.rows, panel.columns)]
     turned = _is_turned(panel)
     width = 0.6 + 0.055 * longest[0] + 0.34 * len(panel.columns)
@@ -243,18 +262,17 @@ def _heat_size(panel: Heat) -> tuple[float, float]:
 
 
 def _is_turned(panel: Heat) -> bool:
+    """Return whether the names of columns stand upright."""
     return max(map(len, panel.columns), default=0) > 4
 
 
 def _draw_heat(ax: Any, panel: Heat) -> Any:
-    """Gives the image to which the colour bar belongs; None for squares."""
+    """Draw a matrix, and return the image to which the colour bar belongs; None for squares."""
     shown = None
     values = np.array(panel.values, float)
     values[:, list(panel.off)] = np.nan
     low, high = panel.limits
     if panel.squares:
-        from karenina.metrics.scoring import hinton
-
         hinton(ax, values)
     else:
         shown = ax.imshow(values, vmin=low, vmax=high, cmap="RdBu" if low < 0 else "Blues", aspect="auto")
@@ -275,8 +293,69 @@ def _draw_heat(ax: Any, panel: Heat) -> Any:
     return shown
 
 
+def hinton(axis: Any, weights: NDArray[np.float64]) -> None:
+    """Draw a Hinton diagram: a square per entry of `weights` (rows, columns), its area the weight.
+
+    Eastwood and Williams (2018), Figure 3.
+    """
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    top = np.nanmax(np.abs(weights), initial=0)
+    sides = np.sqrt(np.nan_to_num(np.abs(weights)) / top) * 0.92 if top > 0 else np.zeros_like(weights)
+    squares = [
+        Rectangle((j - side / 2, i - side / 2), side, side) for (i, j), side in np.ndenumerate(sides) if side > 0.01
+    ]
+    axis.add_collection(PatchCollection(squares, facecolor="#222222", edgecolor="none"))
+    axis.set(xlim=(-0.5, weights.shape[1] - 0.5), ylim=(weights.shape[0] - 0.5, -0.5), aspect="equal")
+    axis.set_facecolor("#f2f2f2")
+
+
+def panel_grid(rows: int, columns: int, width: float = 2.3, height: float = 1.9) -> tuple["Figure", NDArray[Any]]:
+    """Return a figure and its axes (rows, columns), each so many inches wide and high."""
+    from karenina.drawing.figure import Figure
+
+    figure = Figure(figsize=(width * columns + 0.6, height * rows + 0.6), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def distributions(axis: Any, groups: Groups, form: str) -> None:
+    """Draw boxes ("box") or violins ("violin") side by side; a group of fewer than two values is a point."""
+    for x, (_, values) in enumerate(groups):
+        known = values[~np.isnan(values)]
+        if len(known) and (form == "box" and len(known) > 1):
+            look: dict[str, Any] = {"flierprops": {"markersize": 2}, "medianprops": {"color": VERMILION}}
+            axis.boxplot(known, positions=[x], widths=0.6, manage_ticks=False, **look)
+        elif len(known) > 1 and np.ptp(known) > 0:
+            shape = axis.violinplot(known, positions=[x], widths=0.8, showmedians=True)
+            for body in shape["bodies"]:  # type: ignore[attr-defined]
+                body.set_facecolor(colour(0))
+            for line in ("cmins", "cmaxes", "cbars", "cmedians"):
+                shape[line].set_color(colour(0))
+        else:
+            axis.plot([x] * len(known), known, ".", color=colour(0), markersize=4)
+    axis.set_xticks(range(len(groups)), [label for label, _ in groups], fontsize=6)
+    axis.set_xlim(-0.6, len(groups) - 0.4)
+    axis.tick_params(axis="y", labelsize=6)
+
+
+def plain_ticks(axis: Any, values: Sequence[float], scale: str) -> None:
+    """Set ticks at these values, written as numbers: powers would need formulas."""
+    axis.set_xscale(scale)
+    axis.set_xticks(list(values), [f"{value:g}" for value in values])
+    axis.set_xticks([], minor=True)
+
+
+def legend(figure: "Figure", axis: Any) -> None:
+    """Write the legend of an axis below the figure, if it has one."""
+    handles, labels = axis.get_legend_handles_labels()
+    if handles:
+        columns = max(1, min(6, int(figure.get_figwidth() / 1.8)))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=7)
+
+
 def plain_number(value: float, digits: int = 2) -> str:
-    """With so many digits, and never -0.00.
+    """Return a number with so many digits, and never -0.00.
 
     >>> plain_number(-0.001), plain_number(0.5), plain_number(float("nan"))
     ('0.00', '0.50', '–')
