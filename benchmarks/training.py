@@ -20,10 +20,10 @@ from torch.nn import functional
 from karenina.data import DataSet, FactorGrid, load
 from karenina.models import fast
 from karenina.training import train
-from karenina.training.config import make_config
+from karenina.training.batches import to_tensor
 from karenina.training.learners import Learner, make_learner
-from karenina.training.loop import State, add_to_row, to_tensor
-from karenina.training.methods import METHODS
+from karenina.training.loop import State, add_to_row
+from karenina.training.methods import METHODS, make_config
 
 CPU = torch.device("cpu")
 BATCH = 64

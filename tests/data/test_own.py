@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import karenina
-from karenina.data import _rows, own
+from karenina.data import files, own
 from karenina.data.own import array_file, folder, open_own, stream, survey
 
 RNG = np.random.default_rng(0)
@@ -271,7 +271,7 @@ def test_large_folders_go_to_a_cache_and_without_one_are_decoded_each_time(tmp_p
     def full(path):
         raise OSError("no space")
 
-    monkeypatch.setattr(_rows, "atomic", full)
+    monkeypatch.setattr(files, "atomic", full)
     small = folder(tmp_path / "pictures", size=4)
     with pytest.warns(RuntimeWarning, match="slow"):
         assert small.at([1]).shape == (1, 3, 4, 4)

@@ -4,6 +4,8 @@ A factor row has one value per factor. `sample` draws rows uniformly with replac
 epochs, no split); `fixed` holds some factors at given values.
 """
 
+import io
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina._files import atomic
 from karenina._notebook import facts, picture
 
 # Factor rows (n, k) that have been checked, and a generator for data sets with chance in them -> uint8 (n, c, h, w).
@@ -171,6 +174,50 @@ class FactorBox:
         return _fixed(self, rng.uniform(self.low, self.high, size=(n, len(self.names))), fixed)
 
 
+@dataclass(frozen=True, eq=False)
+class FactorRows(FactorBox):
+    """`sample` draws of these rows, uniformly with replacement.
+
+    Parameters
+    ----------
+    names, low, high : as of a `FactorBox`
+    part : which part of the data set they are
+    rows : (m, k), no two of which agree in a factor
+    """
+
+    part: str
+    rows: NDArray[np.float64]
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        return np.argsort(self.rows[:, 0])
+
+    def at(self, index: ArrayLike) -> NDArray[np.float64]:
+        """The rows (n, k) of these numbers (n,)."""
+        return self.rows[check_index(index, len(self.rows))]
+
+    def draw_index(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The numbers (n,) of random rows."""
+        return rng.integers(0, len(self.rows), n)
+
+    def sample(self, n: int, rng: np.random.Generator, fixed: Fixed | None = None) -> NDArray[np.float64]:
+        if fixed:
+            raise ValueError(f"part={self.part} has {len(self.rows):,} images, none with given factors: leave out part")
+        return self.rows[self.draw_index(n, rng)]
+
+    def weights(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        raise ValueError(
+            f"part={self.part} has {len(self.rows):,} images, no two of which agree in a factor, "
+            "so there are no pairs of them: leave out part"
+        )
+
+    def find(self, rows: NDArray[np.float64]) -> NDArray[np.int64] | None:
+        """The numbers (n,) of these rows (n, k), or None if one of them is not here."""
+        place = np.searchsorted(self.rows[:, 0], rows[:, 0], sorter=self._order)
+        index = self._order[np.minimum(place, len(self._order) - 1)]
+        return index if np.array_equal(self.rows[index], rows) else None
+
+
 class DataSet:
     """Images made from factor rows, by a renderer or by looking them up in a file.
 
@@ -245,8 +292,6 @@ class DataSet:
 
     def _repr_html_(self) -> str:
         """Some of the images, and what varies in them."""
-        import io
-
         from PIL import Image
 
         images = self.sample(10, 0)[0]
@@ -384,3 +429,57 @@ class TableDataSet(DataSet):
                 raise ValueError(f"{self.name} has no image with the factors {row.tolist()}")
             index[i] = found[rng.integers(len(found))]
         return self._fetch(index)
+
+
+def traversals(data: DataSet, columns: int = 10, seed: int = 0) -> list[tuple[str, NDArray[np.uint8]]]:
+    """(label, images (m, c, h, w)) for every factor: m evenly spaced values of it, the other factors fixed.
+
+    Data without a grid of factors gives rows of random images instead.
+    """
+    rng = np.random.default_rng(seed)
+    if isinstance(data, TableDataSet):
+        rows = min(4, -(-len(data) // columns))
+        order = rng.permutation(len(data))[: rows * columns]
+        return [("", data.at(part)) for part in np.array_split(order, rows)]
+    # Somewhere in the middle, not the middle itself: colours that are all alike would hide what each factor does.
+    middle = rng.uniform(0.2, 0.8, len(data.factor_names))
+    if isinstance(data.factors, FactorGrid):
+        values = [
+            np.unique(np.linspace(0, size - 1, min(columns, size)).round().astype(int)) for size in data.factors.sizes
+        ]
+        base = np.round(middle * (np.array(data.factors.sizes) - 1)).astype(int)
+    else:
+        # Half a step in from both ends: the ends of an angle are the same picture.
+        step = (np.arange(columns) + 0.5) / columns
+        values = [low + step * (high - low) for low, high in zip(data.factors.low, data.factors.high)]
+        base = data.factors.low + middle * np.subtract(data.factors.high, data.factors.low)
+    rows_of_images = []
+    for j, (name, row_values) in enumerate(zip(data.factor_names, values)):
+        factors = np.repeat(base[None], len(row_values), axis=0)
+        factors[:, j] = row_values
+        size = data.factor_sizes[j]
+        rows_of_images.append((f"{name}\n{f'{size} values' if size else 'continuous'}", data.images(factors, seed)))
+    return rows_of_images
+
+
+def draw_sheet(data: DataSet, path: str | os.PathLike[str], *, columns: int = 10, seed: int = 0) -> None:
+    """Write the labelled contact sheet of a data set as PNG (or PDF or SVG, by the ending of `path`)."""
+    from karenina._figures import Figure
+
+    rows = traversals(data, columns, seed)
+    c, h, w = data.image_shape
+    width = max(len(images) for _, images in rows)
+    figure = Figure(figsize=(1.4 + 0.8 * width, 0.6 + 0.8 * len(rows) * h / w), dpi=120)
+    axes = figure.subplots(len(rows), width, squeeze=False, gridspec_kw={"wspace": 0.06, "hspace": 0.06})
+    figure.subplots_adjust(
+        left=1.3 / figure.get_figwidth(), right=0.99, bottom=0.02, top=1 - 0.4 / figure.get_figheight()
+    )
+    for (label, images), line in zip(rows, axes):
+        for axis in line:
+            axis.axis("off")
+        for axis, image in zip(line, images):
+            axis.imshow(image[0] if c == 1 else image[:3].transpose(1, 2, 0), cmap="gray", vmin=0, vmax=255)
+        line[0].text(-0.15, 0.5, label, transform=line[0].transAxes, ha="right", va="center", fontsize=9)
+    figure.suptitle(f"{data.name} ({data.source})", fontsize=10)
+    with atomic(path) as part:
+        figure.savefig(part)

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from karenina.data._reading import open_image
 from karenina.data.dataset import DataSet, FactorGrid, Render
+from karenina.data.files import open_image
 
 GRID = FactorGrid(("shape", "scale", "orientation", "x", "y"), (3, 6, 40, 32, 32))
 

@@ -15,21 +15,26 @@ from numpy.typing import NDArray
 
 from karenina._plugins import extras
 from karenina.data import dsprites, shapes3d
-from karenina.data._reading import (
+from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
+from karenina.data.files import (
     MEMORY_LIMIT,
+    CachedRows,
+    H5Rows,
+    MappedRows,
+    Rows,
     bad,
     find,
     h5_blocks,
     h5_dataset,
+    h5_rows,
     h5_small,
     h5_whole,
+    memory_rows,
     missing,
     npz_array,
     npz_small,
     open_h5,
 )
-from karenina.data._rows import CachedRows, H5Rows, MappedRows, Rows, h5_rows, memory_rows
-from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
 
 __all__ = ["cars3d_file", "dsprites_file", "mpi3d_file", "shapes3d_file", "smallnorb_file"]
 

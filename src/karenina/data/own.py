@@ -22,12 +22,26 @@ from numpy.typing import ArrayLike, NDArray
 from karenina._files import as_utf8
 from karenina._plugins import extras
 from karenina._words import hint
-from karenina.data import DataSet, load, names, own_path
-from karenina.data._reading import h5_blocks, h5_dataset, h5_small, npz_array, npz_small, open_h5, open_image
-from karenina.data._rows import MEMORY_LIMIT, CachedRows, MappedRows, Rows, cache_folder, gather, h5_rows, memory_rows
+from karenina.data import DataSet, load, names, own_path, split_name
 from karenina.data.biased import frame_pairs, read_pairs
 from karenina.data.dataset import TableDataSet
-from karenina.data.naming import split_name
+from karenina.data.files import (
+    MEMORY_LIMIT,
+    CachedRows,
+    MappedRows,
+    Rows,
+    cache_folder,
+    gather,
+    h5_blocks,
+    h5_dataset,
+    h5_rows,
+    h5_small,
+    memory_rows,
+    npz_array,
+    npz_small,
+    open_h5,
+    open_image,
+)
 
 with extras():
     from PIL import Image

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._files import atomic, check_regular, held, sweep
-from karenina.data._rows import cache_folder
-from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
-from karenina.data.given import FactorRows
+from karenina.data.dataset import DataSet, FactorGrid, FactorRows, TableDataSet
+from karenina.data.files import cache_folder
 
 # Data sets that have no more bytes than this when small are made once and kept.
 _MOST_BYTES = 1 << 29

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from karenina.training import Run
-    from karenina.training.config import Config
+    from karenina.training.methods import Config
 
 ROWS = 10_000  # images on which models are compared: those of a report, so that both say the same
 COLUMNS = ["rank", "run", "method", "strength", "seed", "agreement", "udr_setting", "udr", "udr_a2a", "low", "high"]

@@ -87,7 +87,7 @@ def fit(
     (4, 'index.html')
     """
     from karenina._settings import integer
-    from karenina.training.tracking import open_tracker
+    from karenina.training.trackers import open_tracker
     from karenina.training.trainer import alone, pick_device
 
     if time is not None and models is not None:

@@ -26,8 +26,8 @@ from karenina.fitting.look import CPU_SIDES, Look, Source, describe, look_at, op
 
 if TYPE_CHECKING:
     from karenina.training.loop import Progress
-    from karenina.training.population import Member
-    from karenina.training.tracking import Tracker
+    from karenina.training.trackers import Tracker
+    from karenina.training.trainer import Member
 
 DEFAULT_STEPS = 5000  # with a number of models and no time
 MOST_STEPS, LEAST_STEPS = 10_000, 50
@@ -166,7 +166,7 @@ class Job:
 
     def _plan(self, last: Plan | None) -> Plan:
         """The plan to continue, or a new one where more steps are possible now, or something else is asked for."""
-        from karenina.training.config import fingerprint
+        from karenina.training.methods import fingerprint
 
         wishes, images = self.wishes, fingerprint(self.data)
         if last is not None:
@@ -238,10 +238,8 @@ class Job:
         self, data: DataSet, setting: Setting, index: int, given: Mapping[str, Any]
     ) -> "tuple[Member, str, list[str]]":
         """The model of a setting and a seed, the name of its directory, and which of its settings are left to us."""
-        from karenina.training.config import make_config
-        from karenina.training.methods import find
-        from karenina.training.population import Member
-        from karenina.training.trainer import expand
+        from karenina.training.methods import find, make_config
+        from karenina.training.trainer import Member, expand
 
         seed = 1000 * self.wishes.seed + index
         point = expand(setting.method, {setting.parameter: [setting.value]}, [seed], {**given, "batch": BATCH})[0]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.data import DataSet, TableDataSet, load, names
-from karenina.data.naming import split_name
+from karenina.data import DataSet, TableDataSet, load, names, split_name
 from karenina.data.own import Images, Size, Survey, array_set, survey
 
 # The longer side to which images are brought. Fully connected networks, which train many at a time on a CPU, see small

@@ -99,7 +99,7 @@ def run_search(job: "Job", track: str | None) -> "Fit":
 
 def _run(job: "Job", track: str | None) -> "Fit":
     from karenina.fitting.job import OutOfTime
-    from karenina.training.tracking import open_tracker
+    from karenina.training.trackers import open_tracker
 
     with _waiting(job.folder.path):  # of several processes one plans
         job.folder = type(job.folder).open(job.folder.path)

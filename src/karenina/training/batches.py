@@ -5,7 +5,7 @@ Each model draws from its own generator, exactly as it would alone.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,9 +14,10 @@ from torch import Tensor
 
 from karenina.data import DataSet, FactorGrid, TableDataSet
 from karenina.data.biased import BiasedGrid, BiasedTable, Pairs
-from karenina.data.given import FactorRows
-from karenina.training.config import Config
-from karenina.training.run import to_tensor
+from karenina.data.dataset import FactorRows
+
+if TYPE_CHECKING:
+    from karenina.training.methods import Config
 
 # Images of a data set with no more bytes than this are kept on the device, as floats if those fit, too.
 _MOST_BYTES = 1 << 29
@@ -200,7 +201,7 @@ class Labels:
     batch: int
 
     @classmethod
-    def of(cls, data: DataSet, config: Config, device: torch.device) -> "Labels | None":
+    def of(cls, data: DataSet, config: "Config", device: torch.device) -> "Labels | None":
         count = config.parameters.get("supervised")
         if not count:
             return None
@@ -221,3 +222,12 @@ def scaled(data: DataSet, factors: NDArray[Any]) -> NDArray[np.float32]:
     low, high = (np.zeros(len(box.sizes)), np.array(box.sizes) - 1) if not box.continuous else (box.low, box.high)
     low, high = np.asarray(low, float), np.asarray(high, float)
     return ((factors - low) / np.where(high > low, high - low, 1.0)).astype(np.float32)
+
+
+def to_tensor(images: NDArray[Any], device: torch.device) -> Tensor:
+    """Images (n, c, h, w), uint8 or floats in [0, 1], as float32 in the layout that convolutions are fast in."""
+    if not images.flags.writeable:  # torch has no read-only tensors
+        images = images.copy()
+    x = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+    floats = x.to(torch.float32, memory_format=torch.channels_last)
+    return floats.div_(255) if x.dtype == torch.uint8 else floats

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -26,10 +26,9 @@ from karenina._process import stop_waits, stopped
 from karenina._settings import integer
 from karenina.data import DataSet
 from karenina.data.biased import Pairs
-from karenina.training.batches import Batches, Labels, PairBatches
-from karenina.training.config import TRACE_IMAGES, TRACE_LENGTH, Config
-from karenina.training.learners import VAELearner
-from karenina.training.population import Member, PopulationLearner, Solo
+from karenina.training.batches import Batches, Labels, PairBatches, to_tensor
+from karenina.training.learners import PopulationLearner, Solo, VAELearner
+from karenina.training.methods import TRACE_IMAGES, TRACE_LENGTH, Config
 from karenina.training.run import (
     CHECKPOINT,
     FORMAT,
@@ -38,11 +37,13 @@ from karenina.training.run import (
     BadFile,
     Run,
     read_tensors,
-    to_tensor,
     write_about,
     write_run,
     write_tensors,
 )
+
+if TYPE_CHECKING:
+    from karenina.training.trainer import Member
 
 
 class TrainingDiverged(ValueError):
@@ -136,7 +137,7 @@ class Population:
     def __init__(
         self,
         data: DataSet,
-        members: Sequence[Member],
+        members: Sequence["Member"],
         paths: Sequence[Path | None],
         options: Options,
         folder: Path | None = None,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina._files import atomic
-from karenina.models.quantised import QuantisedAutoencoder
+from karenina.models.objectives import QuantisedAutoencoder
 
 if TYPE_CHECKING:
     from karenina.training.run import Run

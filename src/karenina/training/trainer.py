@@ -9,7 +9,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -23,15 +24,20 @@ from karenina._process import stops_wait
 from karenina._settings import integer, number, shown, split_settings, with_settings
 from karenina.data import DataSet, TableDataSet, load
 from karenina.models import fast
-from karenina.models.objectives import Objective
-from karenina.models.own import Made, OwnNetworks, own_networks
-from karenina.models.supervised import unsupervised
+from karenina.models.networks import Made, OwnNetworks, own_networks
+from karenina.models.objectives import Objective, unsupervised
 from karenina.numerics.checks import as_array
-from karenina.training.config import Config, make_config
-from karenina.training.learners import VAELearner
-from karenina.training.loop import Options, Population, Progress, TrainingDiverged, check_precision, identity, to_tensor
-from karenina.training.methods import Method, find, find_for
-from karenina.training.population import Member, grouped
+from karenina.training.batches import Batches, Labels, to_tensor
+from karenina.training.learners import (
+    PopulationLearner,
+    VAELearner,
+    first_activations,
+    make_learner,
+    network_of,
+    objective_key,
+)
+from karenina.training.loop import Options, Population, Progress, TrainingDiverged, check_precision, identity
+from karenina.training.methods import METHODS, Config, Method, find, find_for, make_config
 from karenina.training.run import (
     CHECKPOINT,
     OLDER,
@@ -49,6 +55,36 @@ from karenina.training.run import (
 )
 
 _MOST_IMAGES = 10_000  # that a closed form is fitted to
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model of a population: its config and its method."""
+
+    config: Config
+    method: Method
+
+    @property
+    def stackable(self) -> bool:
+        """Whether its training is an objective on batches, with networks that can share a stack."""
+        if self.method.learner is not VAELearner or self.method.fit is not None:
+            return False
+        if self.config.method not in METHODS:
+            return _same_as_alone(self)
+        with torch.device("meta"):
+            network = make_network(self.config, self.method)
+        return not any(True for _ in network.buffers())  # batch normalisation has some
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """What members of one population have in common."""
+        c = self.config
+        beside = tuple(
+            (id(one), *((name, c.parameters[name]) for name in sorted(one.defaults()))) for one in self.method.beside
+        )
+        told = (id(self.method.share), *((name, c.parameters[name]) for name in sorted(self.method.parameters)))
+        numbers = (c.network, c.latents, c.batch, c.steps, c.learning_rate, c.decoder, c.reconstruction_weight, c.trace)
+        return (c.data, c.images, c.image_shape, c.precision, *numbers, beside, told, self.method.network)
 
 
 @with_settings()
@@ -569,3 +605,51 @@ def bytes_of(member: Member) -> float:
     weights = sum(map(math.prod, found))
     units = sum(shape[0] for shape in found if len(shape) == 1)
     return 4 * (4 * weights + c.batch * (4 * units + 6 * math.prod(c.image_shape)))
+
+
+def _same_as_alone(member: Member) -> bool:
+    """Whether the first update of a method of the user's is the same in a population, tried out with random images.
+
+    It is not where a network does more than its parts (`features`, `head`, `decoder`) say. What draws from torch's
+    global generator, such as dropout, cannot be in a population either: the generator is seeded for one run.
+    """
+    c, cpu, size = member.config, torch.device("cpu"), 1000.0
+    noise = torch.Generator()
+    x = torch.rand((c.batch if member.method.share is None else 2 * c.batch, *c.image_shape), generator=noise)
+    x = x.to(memory_format=torch.channels_last)
+    labels = Labels(x, torch.zeros(len(x), 1), 0, 1) if c.parameters.get("supervised") else None
+    changed = None if member.method.share is None else torch.zeros(c.batch, 1, dtype=torch.bool)
+    drawn, each = (x, x[None]) if changed is None else ((x, changed), (x[None], changed[None]))
+    try:
+        with torch.random.fork_rng(devices=[]):
+            state = torch.get_rng_state()
+            alone = make_learner(c, member.method, size, noise.manual_seed(0), cpu)
+            assert isinstance(alone, VAELearner)
+            alone.labels = labels
+            trace = first_activations(network_of(alone), x) if c.trace else None
+            terms, kl = alone.update(lambda: drawn, 0)
+            population = PopulationLearner([member], size, [noise.manual_seed(0)], cpu, [labels])
+            if trace is not None and not np.allclose(population.activations(x)[0], trace, rtol=1e-2, equal_nan=True):
+                return False
+            values = population.update(cast(Batches, SimpleNamespace(draw=lambda: each)), 0)[0][0]
+            random = not torch.equal(torch.get_rng_state(), state)
+    except Exception:  # what is wrong with it is said when it is trained
+        return False
+    found = dict(zip(population.groups[0].names, values))  # a term may have the name of a module beside the network
+    pairs = [*((terms[name], found[name]) for name in terms), (kl, values[-c.latents :])]
+    return not random and all(torch.allclose(a, b, rtol=1e-3, equal_nan=True) for a, b in pairs)
+
+
+def grouped(members: Sequence[Member]) -> list[list[int]]:
+    """Populations that can be trained as one, as indices, each in the order of the stack; single ones by themselves."""
+    found: dict[Any, list[int]] = {}
+    keys = [objective_key(member) for member in members]
+    stackable: dict[Any, bool] = {}
+    for i, member in enumerate(members):
+        kind = (member.shape, keys[i][:2])
+        if kind not in stackable:
+            stackable[kind] = member.stackable
+        found.setdefault(member.shape if stackable[kind] else i, []).append(i)
+    place = {key[1]: i for i, key in reversed(list(enumerate(keys)))}  # where an objective is first used
+    order = [(name, place[objective], *arguments) for name, objective, *arguments in keys]
+    return [sorted(one, key=order.__getitem__) for one in found.values()]

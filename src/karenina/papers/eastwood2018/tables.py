@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
-from karenina.data.naming import join_name, split_name
+from karenina.data import join_name, split_name
 from karenina.evaluation.measures import has_gap
 from karenina.metrics import dci
 from karenina.metrics.plots import hinton
