@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from karenina.data import TableDataSet, load
-from karenina.data.biased import Pairs, biased
+from karenina.data.sampling import Pairs, biased
 from karenina.papers.eastwood2018.teapots import in_gap
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import karenina
 from karenina.data import TableDataSet, resized
-from karenina.data.biased import biased
 from karenina.data.resized import shrink, with_side
+from karenina.data.sampling import biased
 
 
 @pytest.fixture(autouse=True)

@@ -48,7 +48,7 @@ def test_identical_images_are_left_as_they_are(average):
 
 
 def test_ada_gvae_of_identical_images_is_the_beta_vae(monkeypatch):
-    from karenina.data.biased import Pairs
+    from karenina.data.sampling import Pairs
 
     def twice(self, n, rng):
         images = self.data.sample(n, rng)[0]

@@ -22,8 +22,9 @@ from karenina import _plugins
 from karenina._plugins import lazy_modules
 from karenina._words import hint
 from karenina.data.dataset import DataSet, FactorBox, FactorGrid, TableDataSet
+from karenina.data.sampling import biased
 
-# How factors are drawn, for every set: see karenina.data.biased.
+# How factors are drawn, for every set: see karenina.data.sampling.
 OPTIONS = ("correlate", "sigma", "only", "held_out")
 
 __all__ = ["DataSet", "Entry", "FactorBox", "FactorGrid", "TableDataSet", "catalogue", "load", "load_again", "names"]
@@ -43,7 +44,7 @@ def _dsprites(data_dir: Path | None) -> DataSet:
 
 
 def _painted(variant: str) -> Callable[[Path | None], DataSet]:
-    """What paints on dSprites by chance."""
+    """Return the loader of a set that paints on dSprites by chance."""
 
     def load_variant(data_dir: Path | None) -> DataSet:
         from karenina.data import dsprites
@@ -68,7 +69,7 @@ def _shapes3d(data_dir: Path | None) -> DataSet:
 
 
 def _official(reader: str, *version: str) -> Callable[[Path | None], DataSet]:
-    """What reads official files that no renderer of ours can replace."""
+    """Return the loader of official files that no renderer of ours can replace."""
 
     def load_file(data_dir: Path | None) -> DataSet:
         from karenina.data import official
@@ -95,12 +96,12 @@ REGISTRY: dict[str, Callable[..., DataSet]] = {
 
 
 def names() -> tuple[str, ...]:
-    """All data sets known by name: ours, then those of plug-ins."""
+    """Return all data sets known by name: ours, then those of plug-ins."""
     return tuple(REGISTRY | _plugins.found("data"))
 
 
 def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | None = None, **options: Any) -> DataSet:
-    """A data set by name, or from a folder of images, an .npz or an .h5 of your own.
+    """Return a data set by its name, or from a folder of images, an .npz or an .h5 of your own.
 
     Parameters
     ----------
@@ -111,9 +112,9 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
         known by its own name.
     **options : options of the data set, which become part of its `.name`
         For every set: side=16 or size=16 (smaller images), correlate="x+y" with sigma=0.2, only="x=0..3",
-        held_out="x=4..7+y=4..7" (how factors are drawn, see karenina.data.biased). gap="exclude" (teapots),
+        held_out="x=4..7+y=4..7" (how factors are drawn, see karenina.data.sampling). gap="exclude" (teapots),
         painting=PATH (scream_dsprites), or for a path size=64, grey=True, factors_csv=PATH, pairs_csv=PATH, frames=True
-        (see karenina.data.own).
+        (see karenina.data.user_images).
 
     Examples
     --------
@@ -144,24 +145,24 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
             data = with_side(data, options["side"])
         data.name = text
     elif found := own_path(text, data_dir):
-        from karenina.data.own import open_own
+        from karenina.data.user_images import open_path
 
-        data = open_own(found, **options)
+        data = open_path(found, **options)
     else:
         raise ValueError(f"no data set and no file {text!r}; {hint(text, names())}")
     plain = data.name
     if options:
         data.name = join_name(plain, options)
     if any(value is not None for value in bias.values()):
-        from karenina.data.biased import biased, spelled
-
         data = biased(data, **bias)
-        data.name = join_name(plain, {**options, **bias, "correlate": spelled(bias.get("correlate"))})
+        if isinstance(bias.get("correlate"), str):
+            bias["correlate"] = bias["correlate"].replace(",", "+")  # one spelling in names
+        data.name = join_name(plain, {**options, **bias})
     return data
 
 
 def _official_files(data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """The folder with official files, if there is one."""
+    """Return the folder with official files, or None where none is named."""
     where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
     if where and not Path(where).is_dir():
         raise ValueError(f"the data folder {str(where)!r} does not exist (data_dir= or KARENINA_DATA)")
@@ -169,7 +170,7 @@ def _official_files(data_dir: str | os.PathLike[str] | None) -> Path | None:
 
 
 def own_path(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path | None:
-    """Where data of your own is: a path, or the name of a folder in the data folder; None if there is none."""
+    """Return where data of your own is, a path or the name of a folder in the data folder; None if it is nowhere."""
     where = data_dir if data_dir is not None else os.environ.get("KARENINA_DATA")
     if Path(name).exists():
         return Path(name)
@@ -179,7 +180,7 @@ def own_path(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path 
 def load_again(
     name: str, path: str | os.PathLike[str] | None = None, *, data_dir: str | os.PathLike[str] | None = None
 ) -> DataSet:
-    """The data set that a run remembers as `name`, its options included.
+    """Return the data set that a run remembers as `name`, its options included.
 
     Parameters
     ----------
@@ -199,7 +200,7 @@ def load_again(
 
 
 def _plug_in(name: str) -> Callable[..., DataSet]:
-    """The loader that a plug-in registers. Whatever goes wrong in it is a ValueError that names the plug-in."""
+    """Return the loader that a plug-in registers. Whatever goes wrong in it is a ValueError that names the plug-in."""
     loader = _plugins.load("data", name)
     if not callable(loader):
         raise ValueError(f"the plug-in {name} is of type {type(loader).__name__}, expected a function")
@@ -221,7 +222,8 @@ _OPTION = re.compile(r"\w+=.*")
 
 
 def split_name(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and the options: numbers, true, false and none are read as such, and %2C is a comma in a value.
+    """Return the name and the options of a word; numbers, true, false and none are read as such, and %2C is a comma in
+    a value.
 
     A part that is no option belongs to the value before it. The name may hold colons, values %3A in their place.
 
@@ -246,7 +248,7 @@ def split_name(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def join_name(name: str, options: Mapping[str, Any]) -> str:
-    """The word that `split_name` takes apart. An option that is None was not asked for.
+    """Return the word that `split_name` takes apart: a name with its options, without those that are None.
 
     >>> join_name("faces", {"size": (64, 48), "grey": True, "crop": None})
     'faces:grey=true,size=64x48'
@@ -288,7 +290,7 @@ class Entry:
 
 
 def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
-    """Every data set with what it holds, or with what is missing to load it."""
+    """List every data set with what it holds, or with what is missing to load it."""
     _official_files(data_dir)  # an error once, not for each
     entries = []
     for name in names():

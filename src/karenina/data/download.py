@@ -139,7 +139,7 @@ class _Limits:
 
     @property
     def block(self) -> float:
-        """Bytes that come in time on a connection that is not stalled."""
+        """Return how many bytes come in time on a connection that is not stalled."""
         return self.seconds * self.slowest
 
 
@@ -185,7 +185,7 @@ def get_file(
     packed = folder / file.filename
     if _in_place(target, file):
         return target
-    with _alone(packed) as part:
+    with _only_here(packed) as part:
         if _in_place(target, file):  # by another process, while we waited
             return target
         source = packed if packed.exists() else part
@@ -208,7 +208,7 @@ def _in_place(target: Path, file: File) -> bool:
 
 
 def _check_in_place(path: Path, file: File) -> None:
-    """A file in place may be the user's: if it is wrong, that is an error, and the file is kept."""
+    """Raise an error if a file in place is wrong; it may be the user's, so it is kept."""
     try:
         _check(path, file)
     except _WrongFile as error:
@@ -227,8 +227,8 @@ def _unpack(source: Path, target: Path, how: str) -> None:
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[Path]:
-    """The path of a download, for this process alone: NAME.part, whose lock other processes wait for.
+def _only_here(path: Path) -> Iterator[Path]:
+    """Hold the path of a download, NAME.part, for this process alone: others wait for its lock.
 
     If the process dies the system drops the lock, and the next resumes from the part. Where there are no locks
     (Windows, some network disks) every process has a part of its own, which does not outlive it.
@@ -271,7 +271,7 @@ def _locked(part: Path) -> int | None:
 
 
 def _is(part: Path, handle: int) -> bool:
-    """Whether the open file is still the one of that name: who had the lock before may have put it in its place."""
+    """Return whether the open file is still the one of that name: who had the lock before may have renamed it."""
     try:
         return os.path.samestat(part.stat(), os.fstat(handle))
     except FileNotFoundError:
@@ -279,7 +279,7 @@ def _is(part: Path, handle: int) -> bool:
 
 
 def unpack_cars(archive: Path, target: Path) -> None:
-    """The .mat files in the cars folder of the archive, into a new folder that appears only when all are there.
+    """Unpack the .mat files in the cars folder of the archive into a new folder that appears only when all are there.
 
     Only the last part of a name inside the archive is used, so nothing can be written elsewhere.
     """
@@ -443,7 +443,7 @@ def _response(deadline: _Deadline, connection: socket.socket, *given: Any, **opt
 def _stream(
     url: str, part: Path, file: File, progress: Callable[[int, int | None], None] | None, limits: _Limits
 ) -> None:
-    """One connection: ask for what is missing and append it, or start again if the server does."""
+    """Open one connection: ask for what is missing and append it, or start again if the server does."""
     done = _size(part)
     headers = {"User-Agent": "karenina", "Accept-Encoding": "identity"}
     if done:
@@ -480,7 +480,7 @@ def _stream(
 
 
 def _total(length: str | None, done: int, file: File) -> int | None:
-    """The bytes that the file will have, as far as the server's Content-Length and what is known of it say."""
+    """Return the size that the file will have, by the server's Content-Length and by what is known of it, or None."""
     if length is None:
         return file.size
     if not (length.isascii() and length.isdecimal() and len(length) < 19):

@@ -52,7 +52,7 @@ _MAGIC = (
 
 
 def what_is(path: Path) -> str:
-    """What a file is by its first bytes, whatever its name says."""
+    """Return what a file is by its first bytes, whatever its name says."""
     with path.open("rb") as file:
         head = file.read(64)
     if not head:
@@ -69,8 +69,8 @@ def what_is(path: Path) -> str:
 
 @contextlib.contextmanager
 def open_image(path: Path) -> Iterator[Image.Image]:
-    """An image file, opened by the decoders of common formats only: PostScript under the name of a .png would make
-    Pillow start Ghostscript. Damaged files make decoders raise anything."""
+    """Open an image file by the decoders of common formats only; a ValueError says what else it is. PostScript under
+    the name of a .png would make Pillow start Ghostscript, and damaged files make decoders raise anything."""
     try:
         with Image.open(path, formats=IMAGE_FORMATS) as image:
             yield image
@@ -80,7 +80,7 @@ def open_image(path: Path) -> Iterator[Image.Image]:
 
 
 def find(folder: Path | None, *names: str) -> Path | None:
-    """The first of these file names in a folder or in one of its direct subfolders."""
+    """Return the first of these files that is in a folder or in one of its direct subfolders, or None."""
     if folder is None:
         return None
     if not folder.is_dir():
@@ -93,7 +93,7 @@ def find(folder: Path | None, *names: str) -> Path | None:
 
 
 def missing(data: str, files: str, folder: Path | None) -> ValueError:
-    """The error for official files that are not there and that no renderer of ours can replace."""
+    """Return the error for official files that are not there and that no renderer of ours can replace."""
     where = f"not in {str(folder)!r} or its subfolders" if folder else "and no data folder is set"
     sources = SOURCES.get(data, ())
     sums = [f"; {file.filename} has the md5 {file.md5}" for file in sources if file.md5]
@@ -105,7 +105,7 @@ def missing(data: str, files: str, folder: Path | None) -> ValueError:
 
 
 def bad(path: Path, expected: str, reason: object = None) -> ValueError:
-    """The error for a file that is not what its name promises."""
+    """Return the error for a file that is not what its name promises."""
     why = f" ({str(reason).splitlines()[0]})" if str(reason or "") else ""
     return ValueError(f"{path} is {what_is(path)}, expected {expected}{why}; delete it and get it again")
 
@@ -121,7 +121,7 @@ class NpzArray:
     offset: int | None
 
     def blocks(self) -> Iterator[NDArray]:
-        """The array in pieces of about 64 MB along its first axis; more is never in memory."""
+        """Yield the array in pieces of about 64 MB along its first axis; more is never in memory."""
         row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
         step = max(1, _BLOCK_BYTES // max(1, row_bytes))
         with readable(self.path, "an .npz"), zipfile.ZipFile(self.path) as archive:
@@ -137,7 +137,7 @@ class NpzArray:
 
 
 def npz_array(path: Path, key: str, expected: str) -> NpzArray:
-    """Where and what an array inside an .npz is, without reading its data."""
+    """Return where an array lies inside an .npz and what it is, without reading its data."""
     keys = archive_keys(path, expected)
     if key not in keys:
         raise ValueError(f"{path} holds the arrays {', '.join(keys) or '(none)'}, expected {expected}")
@@ -160,7 +160,7 @@ def npz_array(path: Path, key: str, expected: str) -> NpzArray:
 
 
 def archive_keys(path: Path, expected: str) -> list[str]:
-    """The names of the arrays in an .npz."""
+    """Return the names of the arrays in an .npz."""
     try:
         with zipfile.ZipFile(path) as archive:
             return npz_keys(archive)
@@ -169,13 +169,13 @@ def archive_keys(path: Path, expected: str) -> list[str]:
 
 
 def npz_small(path: Path, *keys: str) -> dict[str, NDArray]:
-    """Those of these arrays of an .npz that are there, whole: labels and names, which memory must hold."""
+    """Return those of these arrays that an .npz has, whole: labels and names, which must fit into memory."""
     return load_npz(path, *keys, limit=MEMORY_LIMIT)
 
 
 @contextlib.contextmanager
 def open_h5(path: Path, expected: str) -> Iterator[h5py.File]:
-    """An HDF5 file, or a ValueError that says what the file is instead."""
+    """Open an HDF5 file; a ValueError says what the file is instead."""
     try:
         file = h5py.File(path, "r")
     except Exception as error:  # a damaged file raises OSError, RuntimeError or KeyError
@@ -185,7 +185,7 @@ def open_h5(path: Path, expected: str) -> Iterator[h5py.File]:
 
 
 def h5_dataset(file: h5py.File, key: str, expected: str) -> Any:
-    """A dataset that lies in this very file.
+    """Return a dataset that lies in this very file.
 
     External links, external storage and virtual datasets are refused: they would let whoever wrote the file choose
     which other files of the user's are read.
@@ -201,7 +201,7 @@ def h5_dataset(file: h5py.File, key: str, expected: str) -> Any:
 
 
 def _follow(file: h5py.File, key: str) -> Any:
-    """What a path leads to by hard and soft links alone; None where it leads nowhere."""
+    """Return what a path leads to by hard and soft links alone; None where it leads nowhere."""
     at: Any = file
     parts = [part.encode() for part in key.split("/")]
     for _ in range(100):  # soft links may go in circles
@@ -226,14 +226,14 @@ def _follow(file: h5py.File, key: str) -> Any:
 
 
 def h5_small(file: h5py.File, key: str, expected: str) -> NDArray | None:
-    """A small dataset, whole, text as str; None where there is none."""
+    """Return a small dataset, whole and with text as str; None where there is none."""
     if _follow(file, key) is None:
         return None
     return h5_whole(h5_dataset(file, key, expected))
 
 
 def h5_whole(dataset: Any) -> NDArray:
-    """All of a dataset of numbers or text."""
+    """Return all of a dataset of numbers or text."""
     text = h5py.check_string_dtype(dataset.dtype)
     if not text and dataset.dtype.kind not in "biuf":  # not even read: HDF5 can crash on damaged lists of lists
         raise ValueError(f"{dataset.name} is {dataset.dtype}, expected numbers or text")
@@ -243,7 +243,8 @@ def h5_whole(dataset: Any) -> NDArray:
 
 
 def h5_blocks(path: Path, key: str) -> Iterator[NDArray]:
-    """A dataset of an HDF5 file in pieces along its first axis that do not cut its chunks: each is unpacked once."""
+    """Yield a dataset of an HDF5 file in pieces along its first axis that do not cut its chunks: each is unpacked
+    once."""
     expected = f"an HDF5 file with {key}"
     with open_h5(path, expected) as file:
         dataset = h5_dataset(file, key, expected)
@@ -260,7 +261,7 @@ Rows = Callable[[NDArray[np.int64]], NDArray]
 
 
 def memory_rows(array: NDArray) -> Rows:
-    """Rows of an array in memory."""
+    """Return the rows of an array in memory."""
     found: Any = partial(getitem, array)  # which workers can be sent
     return found
 
@@ -308,8 +309,8 @@ class H5Rows:
 
 
 def h5_rows(path: Path, key: str) -> Rows | None:
-    """The quickest way to rows of an HDF5 dataset: a memory map if it is one plain block, single chunks if a row needs
-    few; None if every row would unpack chunks that hold many others (then make a cache)."""
+    """Return the quickest way to rows of an HDF5 dataset: a memory map if it is one plain block, single chunks if a row
+    needs few; None if every row would unpack chunks that hold many others (then make a cache)."""
     expected = f"an HDF5 file with {key}"
     with open_h5(path, expected) as file:
         dataset = h5_dataset(file, key, expected)
@@ -324,7 +325,7 @@ def h5_rows(path: Path, key: str) -> Rows | None:
 
 
 def signature(sources: tuple[Path, ...], *, here: bool) -> str:
-    """A short hash that changes when one of the files changes.
+    """Return a short hash that changes when one of the files changes.
 
     Of name, size and time, which stay when a folder is copied with its cache. here: also of what a copy changes: the
     path, the inode number and the time of its last change, which nobody can set back.
@@ -369,7 +370,7 @@ class CachedRows:
 
     @property
     def _stem(self) -> str:
-        """What caches of these sources have in common, and in a shared folder no others."""
+        """Return the beginning of the names of all caches of these sources, and in a shared folder of no others."""
         if self.folder is None:
             return self.sources[0].name
         place = os.path.abspath(self.sources[0].parent)
@@ -417,13 +418,13 @@ class CachedRows:
 
 
 def cache_folder() -> Path:
-    """Where caches of data that have no place of their own are kept."""
+    """Return the folder for caches of data that have no place of their own."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "karenina"
 
 
 def gather(shape: tuple[int, ...], blocks: Iterable[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """Blocks put together in memory, without ever holding them twice."""
+    """Put blocks together in memory, without ever holding them twice."""
     array, start = np.empty(shape, np.uint8), 0
     for block in blocks:
         array[start : start + len(block)] = block
@@ -432,7 +433,7 @@ def gather(shape: tuple[int, ...], blocks: Iterable[NDArray[np.uint8]]) -> NDArr
 
 
 def _start(path: Path, shape: tuple[int, ...]) -> Any:
-    """Where the array of a .npy begins if it is whole and of this shape, else None."""
+    """Return where the array of a .npy begins if it is whole and of this shape, else None."""
     try:
         with open_regular(path) as file:
             header = npy_header(file, path.stat().st_size)

@@ -55,23 +55,23 @@ MPI3D_SIZES = ((6, 6, 2, 3, 3, 40, 40), (4, 4, 2, 3, 3, 40, 40))
 
 # The first arguments of these are given by functools.partial, which can be sent to workers.
 def _grid_images(grid: FactorGrid, fetch: Rows, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Factor rows to images, when the images lie in the grid's own order."""
+    """Return the images of factor rows, when the images lie in the grid's own order."""
     return fetch(np.ravel_multi_index(tuple(rows.T), grid.sizes))
 
 
 def _channels_first(rows: Rows, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Stored images (n, h, w, c) as (n, c, h, w)."""
+    """Return stored images (n, h, w, c) as (n, c, h, w)."""
     return np.ascontiguousarray(rows(index).transpose(0, 3, 1, 2))
 
 
 def _binary_images(rows: Rows, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Stored bits (n, 512) as images (n, 1, 64, 64) of 0 and 255."""
+    """Return stored bits (n, 512) as images (n, 1, 64, 64) of 0 and 255."""
     bits = np.unpackbits(rows(index), axis=1)
     return np.negative(bits, out=bits).reshape(len(bits), 1, 64, 64)  # -1 is 255 in uint8
 
 
 def dsprites_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> DataSet | None:
-    """dSprites from the official .npz or .hdf5 in a folder, or None where there is neither.
+    """Return dSprites from the official .npz or .hdf5 in a folder, or None where there is neither.
 
     The images unpack to 3 GB; they are kept as bits (0.4 GB) in a cache beside the file. A file with some of the rows
     only becomes a TableDataSet of these.
@@ -113,7 +113,7 @@ def _pack(path: Path, read: Callable[[], Iterator[NDArray]]) -> Iterator[NDArray
 
 
 def shapes3d_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> DataSet | None:
-    """3D Shapes from the official 3dshapes.h5 in a folder, or None where it is not.
+    """Return 3D Shapes from the official 3dshapes.h5 in a folder, or None where it is not.
 
     Its chunks hold small patches of thousands of images, so one image costs as much as 15,000. At the first image the
     file is therefore unpacked beside itself (5.9 GB); without the space for that, images are read slowly from the file.
@@ -147,7 +147,7 @@ def _unpacked(path: Path) -> Iterator[NDArray[np.uint8]]:
 
 
 def _shapes3d_classes(values: NDArray) -> NDArray:
-    """The labels, hues 0..0.9, scales 0.75..1.25, shapes 0..3 and angles -30..30, as numbers of their values."""
+    """Return the labels (hues 0..0.9, scales 0.75..1.25, shapes 0..3 and angles -30..30) as numbers of their values."""
     low = np.array([0, 0, 0, 0.75, 0, -30])
     step = np.array([0.1, 0.1, 0.1, 0.5 / 7, 1, 60 / 14])
     if not _finite(values):
@@ -159,12 +159,12 @@ def _shapes3d_classes(values: NDArray) -> NDArray:
 
 
 def _finite(values: NDArray) -> bool:
-    """Whether all are numbers, none of them beyond what a label could be."""
+    """Return whether all are numbers, none of them larger than a label could be."""
     return values.dtype.kind in "iuf" and bool((np.abs(values) < 2.0**53).all())
 
 
 def mpi3d_file(folder: Path | None, version: str, *, _sizes: tuple[int, ...] | None = None) -> DataSet:
-    """MPI3D from the official .npz of a version: toy, realistic or real.
+    """Return MPI3D from the official .npz of a version: toy, realistic or real.
 
     The authors' files are stored without compression and are memory-mapped in place; a compressed one is unpacked once
     beside itself (12.7 GB), which needs that space.
@@ -205,7 +205,7 @@ def _grid_or_table(
     count: int,
     fetch: Rows,
 ) -> DataSet:
-    """The whole grid if the file holds its rows in order; else a table of the rows that are there."""
+    """Return the whole grid if the file holds its rows in order; else a table of the rows that are there."""
     whole = count == len(grid)
     if labels is None and not whole:
         raise ValueError(f"{path} holds {count:,} images without labels, expected {len(grid):,}")
@@ -236,7 +236,8 @@ def _resized(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def norb_matrix(path: Path) -> NDArray:
-    """A binary matrix of the NORB data sets, memory-mapped: int32 magic, int32 ndim, max(3, ndim) dims, the data."""
+    """Return a binary matrix of the NORB data sets, memory-mapped: int32 magic, int32 ndim, max(3, ndim) dims, the
+    data."""
     expected = "a NORB binary matrix"
     with path.open("rb") as file:
         head = np.fromfile(file, "<i4", 2)
@@ -274,7 +275,8 @@ class InstanceImages:
 
 
 def smallnorb_file(folder: Path | None, *, _sizes: tuple[int, ...] | None = None) -> DataSet:
-    """SmallNORB from its official files: camera 0 of the training and testing parts, or of the one that is there.
+    """Return SmallNORB from its official files: camera 0 of the training and testing parts, or of the one that is
+    there.
 
     The toy itself (10 per category) is no factor: it is drawn at random, so the data set is stochastic. Files that do
     not fill the grid become a TableDataSet, with the toy as the factor `instance`.
@@ -303,7 +305,8 @@ def smallnorb_file(folder: Path | None, *, _sizes: tuple[int, ...] | None = None
 
 
 def _norb_labels(dat: Path) -> NDArray[np.int64]:
-    """The labels (n, 5) of a part: category, instance, elevation, azimuth, lighting. Checks the images' shape too."""
+    """Return the labels (n, 5) of a part (category, instance, elevation, azimuth, lighting); check the shape of its
+    images, too."""
     images = norb_matrix(dat)
     if images.shape[1:] != (2, 96, 96) or images.dtype != np.uint8:
         raise ValueError(f"{dat} is {images.dtype} {images.shape}, expected uint8 (n, 2, 96, 96)")
@@ -326,7 +329,7 @@ def _norb_images(paths: tuple[Path, ...]) -> Iterator[NDArray[np.uint8]]:
 
 
 def cars3d_file(folder: Path | None, *, _sizes: tuple[int, ...] | None = None) -> DataSet:
-    """Cars3D from the official car_*.mat files, in the folder or up to three levels below it.
+    """Return Cars3D from the official car_*.mat files, in the folder or up to three levels below it.
 
     The objects are numbered by sorted file name, so that they mean the same on every machine. With fewer than 183 files
     the grid has that many objects.
@@ -353,7 +356,7 @@ def cars3d_file(folder: Path | None, *, _sizes: tuple[int, ...] | None = None) -
 def _cars_at(
     views: tuple[int, ...], fetch: Rows, rows: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """Factor rows (elevation, azimuth, object) to images that lie object by object."""
+    """Return the images of factor rows (elevation, azimuth, object), where they lie object by object."""
     elevation, azimuth, car = rows.T
     return fetch((car * views[0] + elevation) * views[1] + azimuth)
 

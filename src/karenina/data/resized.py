@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._files import atomic, check_regular, held, sweep
-from karenina.data.dataset import DataSet, FactorGrid, FactorRows, TableDataSet
+from karenina.data.dataset import DataSet, FactorRows, TableDataSet
 from karenina.data.files import cache_folder
 
 # Data sets that have no more bytes than this when small are made once and kept.
@@ -21,7 +21,7 @@ _FEW = 20_000  # images of a grid that are made before it is worth making all of
 
 
 def with_side(data: DataSet, side: Any) -> DataSet:
-    """The data set with images of side x side pixels.
+    """Return the data set with images of side x side pixels.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ class Smaller:
 
     def __call__(self, rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
         factors, index = self.data.factors, None
-        if not self.data.stochastic and isinstance(factors, FactorGrid | FactorRows) and self._small:
-            index = factors.find(rows) if isinstance(factors, FactorRows) else factors.index_of_checked(rows)
+        if not self.data.stochastic and factors.numbered and self._small:
+            index = factors.find(rows)
         return shrink(self.data._render(rows, rng), self.side) if index is None else self.at(index)
 
     def at(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -83,13 +83,15 @@ class Smaller:
 
     @cached_property
     def path(self) -> Path:
-        """Where the small images are kept: named by what they are made of, so that other images have another file."""
+        """Return where the small images are kept: the name says what they are made of, so that other images have
+        another file."""
         images, factors = self.data.sample(64, np.random.default_rng(0))
         mark = hashlib.sha256(images.tobytes() + factors.tobytes() + str(self.data.source).encode()).hexdigest()[:12]
         return cache_folder() / f"{Path(self.data.name).name}-{mark}.side{self.side}.npy"
 
     def _open(self) -> NDArray[np.uint8] | None:
-        """All images: those that were kept before, or made and kept now if many have been asked for."""
+        """Return all images: those that were kept before, or made and kept now if many have been asked for; else
+        None."""
         shape = (len(self.data), self.data.image_shape[0], self.side, self.side)
         path = self.path
         if (found := _read(path, shape)) is not None:
@@ -127,7 +129,7 @@ def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
 
 
 def shrink(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Images (n, c, h, h) -> (n, c, side, side), the mean of each block, rounded.
+    """Return images (n, c, h, h) as (n, c, side, side): the mean of each block, rounded.
 
     >>> shrink(np.array([[[[0, 255], [0, 0]]]], np.uint8), 1).ravel().tolist()
     [64]

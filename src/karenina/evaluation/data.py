@@ -69,7 +69,7 @@ def data_of(run: "Run", data: Data | None = None, data_dir: str | os.PathLike[st
 def inputs(data: DataSet, rows: int = 10_000, seed: int = 0) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     """Return the images (rows, c, h, w) and factors (rows, k) on which all runs of a data set are compared.
 
-    Factors are uniform, also where those of the training were not (karenina.data.biased; Träuble et al. 2021). Of a
+    Factors are uniform, also where those of the training were not (karenina.data.sampling; Träuble et al. 2021). Of a
     data set that is divided (part=train) they are from its part to test on.
     """
     data = data.whole

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from karenina._process import stops_heard
 from karenina._words import hint
-from karenina.data.own import Images, Size
+from karenina.data.user_images import Images, Size
 from karenina.fitting.answer import Fit
 from karenina.fitting.folder import Folder
 from karenina.fitting.halving import PARAMETERS
@@ -61,7 +61,7 @@ def fit(
         In place of a time: how many models in all.
     methods : names, by default beta_vae, and beta_tcvae where there is time for both
     latents : int
-    size : to which images are resized, as in karenina.data.own.folder; by default chosen by size, device and time
+    size : to which images are resized, as in `karenina.load`; by default chosen by size, device and time
     steps : updates of each model; by default what the time allows, 5,000 with `models`
     network : see `karenina.train`
     seed : int

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina.data import DataSet, TableDataSet, load, names, split_name
-from karenina.data.own import Images, Size, Survey, array_set, survey
+from karenina.data.user_images import Images, Size, Survey, array_set, survey
 
 # The longer side to which images are brought. Fully connected networks, which train many at a time on a CPU, see small
 # images; convolutions are for devices on which they are cheap.

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from karenina.data import DataSet, FactorGrid, TableDataSet
-from karenina.data.biased import BiasedGrid, BiasedTable, Pairs
 from karenina.data.dataset import FactorRows
+from karenina.data.sampling import BiasedGrid, BiasedTable, Pairs
 
 if TYPE_CHECKING:
     from karenina.training.methods import Config
@@ -96,14 +96,7 @@ class Batches:
 
     def _rows(self, rng: np.random.Generator, steps: int) -> NDArray[np.int64]:
         """The rows (steps, batch) that `data.sample` would draw."""
-        if isinstance(self.data, TableDataSet):
-            rows = self.data.draw_index(steps * self.batch, rng)
-        elif isinstance(self.data.factors, FactorRows):
-            rows = self.data.factors.draw_index(steps * self.batch, rng)
-        else:
-            assert isinstance(self.data.factors, FactorGrid)
-            rows = self.data.factors.index_of_checked(self.data.factors.sample(steps * self.batch, rng))
-        return rows.reshape(steps, self.batch)
+        return self.data.draw_index(steps * self.batch, rng).reshape(steps, self.batch)
 
 
 def keeps(data: DataSet, expected: float) -> bool:
@@ -218,9 +211,7 @@ class Labels:
 
 def scaled(data: DataSet, factors: NDArray[Any]) -> NDArray[np.float32]:
     """Factors (n, k) brought to [0, 1] by the range that each has in the data set."""
-    box: Any = data.factors
-    low, high = (np.zeros(len(box.sizes)), np.array(box.sizes) - 1) if not box.continuous else (box.low, box.high)
-    low, high = np.asarray(low, float), np.asarray(high, float)
+    low, high = np.array(data.factors.low, float), np.array(data.factors.high, float)
     return ((factors - low) / np.where(high > low, high - low, 1.0)).astype(np.float32)
 
 

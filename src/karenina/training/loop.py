@@ -25,7 +25,7 @@ from torch import Tensor
 from karenina._process import stop_waits, stopped
 from karenina._settings import integer
 from karenina.data import DataSet
-from karenina.data.biased import Pairs
+from karenina.data.sampling import Pairs
 from karenina.training.batches import Batches, Labels, PairBatches, to_tensor
 from karenina.training.learners import PopulationLearner, Solo, VAELearner
 from karenina.training.methods import TRACE_IMAGES, TRACE_LENGTH, Config

@@ -29,7 +29,7 @@ from karenina import _plugins
 from karenina._settings import SETTINGS, integer, number, setting_fields, shown
 from karenina._words import hint, meant
 from karenina.data import DataSet
-from karenina.data.biased import Pairs
+from karenina.data.sampling import Pairs
 from karenina.models import infogan, networks, objectives
 from karenina.models.networks import Autoencoder, Shape, is_own, resolve, rules
 from karenina.models.objectives import Objective

@@ -23,7 +23,6 @@ from karenina._files import as_utf8
 from karenina._plugins import extras
 from karenina._words import hint
 from karenina.data import DataSet, load, names, own_path, split_name
-from karenina.data.biased import frame_pairs, read_pairs
 from karenina.data.dataset import TableDataSet
 from karenina.data.files import (
     MEMORY_LIMIT,
@@ -42,6 +41,7 @@ from karenina.data.files import (
     open_h5,
     open_image,
 )
+from karenina.data.sampling import frame_pairs, read_pairs
 
 with extras():
     from PIL import Image
@@ -58,8 +58,8 @@ _BLOCK = 1024  # files decoded at a time
 Size = int | tuple[int, int] | str
 
 
-def open_own(path: Path, **options: Any) -> TableDataSet:
-    """A folder, .npz or .h5 as a data set. See `folder` and `array_file` for the options."""
+def open_path(path: Path, **options: Any) -> TableDataSet:
+    """Return a folder, .npz or .h5 as a data set. See `folder` and `array_file` for the options."""
     path = Path(path)
     if not path.exists():
         raise ValueError(f"{str(path)!r} does not exist; expected a folder of images, an .npz or an .h5")
@@ -239,7 +239,7 @@ def _check_flags(**flags: bool | None) -> None:
 def _target(
     root: Path, sizes: list[tuple[int, int]], files: list[Path], size: Size | None, crop: Size | None
 ) -> tuple[int, int]:
-    """The height and width that all images will have."""
+    """Return the height and width that all images will have."""
     cut, target = _pair(crop), _pair(size)
     if cut:
         for found, file in zip(sizes, files):
@@ -290,7 +290,7 @@ class LoadImage:
 
 
 def _file_rows(files: tuple[Path, ...], load: LoadImage, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Images decoded at every call, for when there is room neither in memory nor on disk."""
+    """Decode images at every call, for when there is room neither in memory nor on disk."""
     return np.stack([load(files[i]) for i in index])
 
 
@@ -302,7 +302,7 @@ def _image_rows(
     tag = f"{_by(image_shape)}{f'-crop{_by(load.crop)}' if load.crop else ''}"
     if len(files) * math.prod(image_shape) <= MEMORY_LIMIT:
         images, at, kept = np.empty((len(files), *image_shape), np.uint8), 0, []
-        for part, results in zip(_parts(index), _decoded(files, load)):
+        for part, results in zip(_slices(index), _decoded(files, load)):
             good = bad.without(part, [found[i] for i in part], results)
             whole = [result for result in results if not isinstance(result, Exception)]
             if whole:
@@ -321,11 +321,6 @@ def _image_rows(
     blocks, slow = partial(_whole, files, load), partial(_file_rows, files, load)
     shape = (len(files), *image_shape)
     return index, CachedRows(files, shape, blocks, otherwise=slow, folder=cache, tag=tag)
-
-
-def _parts(index: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    for start in range(0, len(index), _BLOCK):
-        yield index[start : start + _BLOCK]
 
 
 def _readable(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.uint8]]:
@@ -364,7 +359,8 @@ class Stored(NamedTuple):
 
 
 def stored(path: Path, *, labels: bool = False) -> Stored:
-    """The `images` of an .npz or .h5; with `labels` also its `factors` and `factor_names`, if it has some."""
+    """Return the `images` of an .npz or .h5, unread; with `labels` also its `factors` and `factor_names`, if it has
+    some."""
     kind = path.suffix.lower()
     # A pipe or a device is no file: to read it might never end.
     if kind not in (".npz", ".h5", ".hdf5") or not path.is_file():
@@ -383,7 +379,7 @@ def stored(path: Path, *, labels: bool = False) -> Stored:
 
 
 def array_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
-    """An .npz or .h5 with `images`, optionally `factors` (n, k) and `factor_names` (k).
+    """Return the data set of an .npz or .h5 with `images` and optionally `factors` (n, k) and `factor_names` (k).
 
     images is (n, h, w), (n, h, w, c) or (n, c, h, w) with one or three channels, uint8, bool, or float in [0, 1].
     `size` and `grey` are those of `folder`.
@@ -392,7 +388,7 @@ def array_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: 
 
 
 def stored_set(path: Path, found: Stored, size: Size | None, grey: bool | None) -> TableDataSet:
-    """The data set of an array of images, brought to a size and to one or three channels."""
+    """Return the data set of an array of images, brought to a size and to one or three channels."""
     _check_flags(grey=grey)
     _, (channels, *sides) = layout(path, found)
     height, width = _pair(size) or sides
@@ -410,12 +406,13 @@ def stored_set(path: Path, found: Stored, size: Size | None, grey: bool | None) 
 
 
 def converted(path: Path, found: Stored, image_shape: tuple[int, int, int]) -> Iterator[NDArray[np.uint8]]:
-    """All images of an array in blocks, as uint8 (n, *image_shape)."""
+    """Yield all images of an array in blocks, as uint8 (n, *image_shape)."""
     return map(ConvertRows.of(path, found, image_shape), found.blocks())
 
 
 def layout(path: Path, found: Stored) -> tuple[int | None, tuple[int, int, int]]:
-    """Which axis of an array holds the one or three channels, None for (n, h, w); and (channels, height, width)."""
+    """Return which axis of an array holds the one or three channels, None for (n, h, w); and (channels, height,
+    width)."""
     expected = "(n, h, w), (n, h, w, c) or (n, c, h, w) with c = 1 or 3"
     shape, axis = found.shape, None
     if 0 in shape or len(shape) not in (3, 4):
@@ -465,7 +462,7 @@ class ConvertRows:
 
 
 def _converted_rows(rows: Rows, convert: ConvertRows, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Rows of a file, converted at every call."""
+    """Convert rows of a file at every call."""
     return convert(rows(index))
 
 
@@ -479,15 +476,12 @@ def _table(path: Path, count: int, factors: NDArray | None, names: NDArray | Non
         raise ValueError(f"{path}: row {np.argwhere(~np.isfinite(table))[0, 0]} of factors is not finite")
     if table.dtype.kind == "u" and table.max(initial=0) > np.iinfo(np.int64).max:
         raise ValueError(f"{path}: factors go up to {table.max()}, beyond 64-bit integers with a sign")
-    labels = tuple(_word(name) for name in np.ravel(names)) if names is not None else ()
+    words = [] if names is None else np.ravel(names).tolist()
+    labels = tuple(word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words)
     if names is not None and (len(labels) != table.shape[1] or len(set(labels)) != len(labels)):
         raise ValueError(f"{path}: factor_names are {labels}, expected {table.shape[1]} different names")
     table = table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
     return table, labels or tuple(f"factor_{i}" for i in range(table.shape[1]))
-
-
-def _word(name: Any) -> str:
-    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
 
 
 if TYPE_CHECKING:
@@ -495,7 +489,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Factors:
+class FactorColumns:
     """names and table (n, k) of factors; details, the words behind numbers; kept, which of the images have a row."""
 
     names: tuple[str, ...]
@@ -504,8 +498,8 @@ class Factors:
     kept: NDArray[np.int64]
 
 
-def read_factors(path: Path, images: list[str], strict: bool) -> Factors:
-    """The factors of these images, in their order.
+def read_factors(path: Path, images: list[str], strict: bool) -> FactorColumns:
+    """Return the factors of these images, in their order.
 
     The first column names the image, with or without its suffix. Words become the numbers of their sorted values; a
     table of -1 and 1 only (CelebA) becomes 0 and 1.
@@ -547,7 +541,7 @@ def _read(path: Path) -> "pd.DataFrame":
         raise ValueError(f"{path} is no table of factors: {error}") from None
 
 
-def _numbers(path: Path, frame: "pd.DataFrame", kept: NDArray[np.int64]) -> Factors:
+def _numbers(path: Path, frame: "pd.DataFrame", kept: NDArray[np.int64]) -> FactorColumns:
     import pandas as pd
 
     if frame.shape[1] == 0:
@@ -576,11 +570,11 @@ def _numbers(path: Path, frame: "pd.DataFrame", kept: NDArray[np.int64]) -> Fact
         )
     if not details and np.isin(table, (-1, 1)).all() and (table == -1).any():
         table = (table > 0).astype(np.int64)
-    return Factors(tuple(str(name) for name in frame.columns), table, details, kept)
+    return FactorColumns(tuple(str(name) for name in frame.columns), table, details, kept)
 
 
 def _some(names: list[str]) -> str:
-    """The first few of many names."""
+    """Return the first few of many names, as a text."""
     rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(map(str, names[:3]))}{rest}"
 
@@ -609,7 +603,7 @@ class Survey:
 
     @property
     def alpha(self) -> int:
-        """Files with transparency, which is dropped."""
+        """Return how many files have transparency, which is dropped."""
         return sum(self.modes[mode] for mode in _ALPHA)
 
     @property
@@ -618,13 +612,13 @@ class Survey:
 
 
 def survey(images: Images) -> Survey:
-    """What there is to read: from the heads of files and arrays alone.
+    """Survey what there is to read, from the heads of files and arrays alone.
 
     >>> survey(np.zeros((5, 8, 6, 3), np.uint8))
     Survey(count=5, sizes=Counter({(8, 6): 5}), modes=Counter(), grey=False, animated=0)
     """
     if isinstance(images, str | os.PathLike):
-        path, options = _own(images)
+        path, options = _path_and_options(images)
         if path is None:
             return survey(load(str(images)))
         if path.is_dir():
@@ -656,7 +650,7 @@ def kind_of(images: Images, **options: Any) -> str:
     ('grey in colour', 'grey')
     """
     blocks: Iterable[NDArray[np.uint8]]
-    path, given = _own(images) if isinstance(images, str | os.PathLike) else (None, {})
+    path, given = _path_and_options(images) if isinstance(images, str | os.PathLike) else (None, {})
     if path is not None and path.is_dir():
         files = image_files(path, recursive=bool({**options, **given}.get("recursive")))[:_LOOKED_AT]
         heads = [(file, head) for file, head in zip(files, image_heads(files)) if isinstance(head, Head)]
@@ -673,8 +667,8 @@ def kind_of(images: Images, **options: Any) -> str:
     return "grey" if grey else "grey in colour"
 
 
-def _own(images: str | os.PathLike[str]) -> tuple[Path | None, dict[str, Any]]:
-    """Path and options of the user's own images; no path for a data set that is known by its name."""
+def _path_and_options(images: str | os.PathLike[str]) -> tuple[Path | None, dict[str, Any]]:
+    """Return path and options of the user's own images; no path for a data set that is known by its name."""
     text = str(images)
     options: dict[str, Any] = {}
     if text not in names() and not Path(text).exists():
@@ -688,7 +682,8 @@ def _own(images: str | os.PathLike[str]) -> tuple[Path | None, dict[str, Any]]:
 
 
 def array_set(images: ArrayLike, *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
-    """An array in memory as a data set without factors: the layouts and types of karenina.data.own.array_file.
+    """Return an array in memory as a data set without factors; it may have the layouts and types that `array_file`
+    takes.
 
     >>> array_set(np.zeros((5, 8, 6, 3), np.uint8), size=(4, 3)).image_shape
     (3, 4, 3)
@@ -709,7 +704,7 @@ def _slices(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
 def stream(
     images: Images, shape: tuple[int, int, int], **options: Any
 ) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:
-    """All images in their order, uint8 (n, *shape), some hundreds at a time, with their names (files) or numbers.
+    """Yield all images in their order, uint8 (n, *shape), some hundreds at a time, with their names (files) or numbers.
 
     Parameters
     ----------
@@ -722,7 +717,7 @@ def stream(
     """
     path = _ARRAY
     if isinstance(images, str | os.PathLike):
-        where, given = _own(images)
+        where, given = _path_and_options(images)
         options = {**options, **given}
         if where is None:
             images = load(str(images))
@@ -749,7 +744,7 @@ def _files(
 ) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:
     files = image_files(root, recursive=recursive)
     bad = Unreadable(root, len(files), strict)
-    for part, results in zip(_parts(np.arange(len(files))), _decoded(tuple(files), load_image)):
+    for part, results in zip(_slices(np.arange(len(files))), _decoded(tuple(files), load_image)):
         good = bad.without(part, [files[i] for i in part], results)
         if len(good):
             names = [files[i].relative_to(root).as_posix() for i in good]

@@ -1,12 +1,10 @@
-"""Data sets whose factors are not drawn uniformly: correlated ones, and combinations that are left out.
+"""How images are drawn: correlated factors and combinations that are left out; pairs that share most of their factors.
 
 "dsprites:correlate=x+y,sigma=0.2" draws x and y together, "blobs:held_out=x=4..7+y=4..7" never draws that corner and
 "blobs:only=x=0..3" nothing but that half. The images are those of the whole set, which `.whole` is.
 
-Pairs of images that share most of their factors, from any data set, or from the user's own pairs.
-
-Locatello et al. (2020), "Weakly-supervised disentanglement without compromises": the first image is drawn at
-random; in the second, k of its factors are drawn again and the others stay. What a data set never draws (a gap, a
+Pairs are those of Locatello et al. (2020), "Weakly-supervised disentanglement without compromises": the first image is
+drawn at random; in the second, k of its factors are drawn again and the others stay. A user may also give pairs. What a data set never draws (a gap, a
 bias) is in no pair either.
 """
 
@@ -17,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,7 +47,7 @@ class Bias:
     high: tuple[float, ...]
 
     def weights(self, rows: NDArray[Any]) -> Floats:
-        """In [0, 1], for rows (n, k).
+        """Return the weights of rows (n, k), in [0, 1].
 
         Träuble et al. (2021): p(c1, c2) ~ exp(-(c1 - c2)^2 / 2 sigma^2), with factors scaled to [0, 1].
         """
@@ -73,7 +71,8 @@ def draw(
     weights: Callable[[NDArray[Any]], NDArray[Any]],
     otherwise: NDArray[Any] | None = None,
 ) -> Any:
-    """n rows. propose: for the numbers of some, uniform rows; each is taken with its weight or drawn anew.
+    """Draw n rows by rejection. propose: gives uniform rows for the numbers of some; each is taken with its weight or
+    drawn anew.
 
     otherwise: n rows that stand in for those of which hardly any proposal would ever be taken.
     """
@@ -104,7 +103,8 @@ class BiasedGrid(FactorGrid):
 
     @cached_property
     def _sums(self) -> Floats:
-        """Of the weights of all rows: 8 MB for the largest of the papers' sets, and far faster than to propose rows."""
+        """Return the running sums of the weights of all rows: 8 MB for the largest set, and far faster than to propose
+        rows."""
         return np.cumsum(self.weights(self.rows(np.arange(len(self)))))
 
     def weights(self, rows: NDArray[Any]) -> Floats:
@@ -140,13 +140,13 @@ class BiasedBox(FactorBox):
 
 
 def _all_weights(base: FactorGrid | FactorBox, bias: Bias, rows: NDArray[Any]) -> Floats:
-    """Relative to a uniform draw: by this bias and by those of the base, if it has some."""
+    """Return how likely rows are relative to a uniform draw, by this bias and by that of the base, if it has one."""
     weights = bias.weights(rows)
     return weights * base.weights(rows) if hasattr(base, "weights") else weights
 
 
 def _of(fixed: Fixed | None, rows: NDArray[np.int64]) -> Fixed | None:
-    """The fixed values of these rows."""
+    """Return the fixed values of these rows."""
     return {name: np.asarray(value)[rows] if np.ndim(value) else value for name, value in (fixed or {}).items()}
 
 
@@ -188,7 +188,7 @@ def biased(
     only: str | None = None,
     held_out: str | None = None,
 ) -> DataSet:
-    """The data set with its factors drawn otherwise; `.whole` is the set with uniform factors.
+    """Return the data set with its factors drawn otherwise; `.whole` is the set with uniform factors.
 
     A set that is biased already keeps that bias, too.
 
@@ -216,41 +216,30 @@ def biased(
         raise ValueError(f"{data.name} has no factors to correlate or to hold out")
     if sigma is not None and correlate is None:
         raise ValueError("sigma is how loosely factors are correlated: say which by correlate=")
-    spread = _positive(SIGMA if sigma is None else sigma)
+    spread: Any = SIGMA if sigma is None else sigma
+    if isinstance(spread, bool) or not isinstance(spread, int | float | np.number) or not spread > 0:
+        raise ValueError(f"sigma must be a number above 0, got {spread!r}")
     names = data.factor_names
-    if isinstance(data.factors, FactorGrid):
-        low, high = (0.0,) * len(names), tuple(float(size - 1) for size in data.factors.sizes)
-    else:
-        low, high = data.factors.low, data.factors.high
     pairs = () if correlate is None else _pairs(str(correlate), names)
-    bias = Bias(pairs, spread, _conditions("only", only, names), _conditions("held_out", held_out, names), low, high)
+    kept, left_out = _conditions("only", only, names), _conditions("held_out", held_out, names)
+    bias = Bias(pairs, float(spread), kept, left_out, data.factors.low, data.factors.high)
     found: DataSet
     if isinstance(data, TableDataSet):
         found = BiasedTable(data, bias)
     else:
-        factors: FactorGrid | FactorBox
-        if isinstance(data.factors, FactorGrid):
-            factors = BiasedGrid(names, data.factors.sizes, base=data.factors, bias=bias)
-        else:
-            factors = BiasedBox(names, data.factors.low, data.factors.high, base=data.factors, bias=bias)
-        found = copy(data)
-        found.factors = factors
-        if isinstance(factors, BiasedGrid) and not factors._sums[-1] > 0:
+        found, base = copy(data), cast(Any, data.factors)
+        grid = isinstance(base, FactorGrid)
+        factors: Any = (
+            BiasedGrid(names, base.sizes, base=base, bias=bias)
+            if grid
+            else BiasedBox(names, base.low, base.high, base=base, bias=bias)
+        )
+        if grid and not factors._sums[-1] > 0:
             raise ValueError(f"{data.name} has no combination of factors that correlate, only and held_out leave")
-        factors.sample(1, np.random.default_rng(0))  # says so of a box
+        factors.sample(1, np.random.default_rng(0))  # raises where a box has none
+        found.factors = factors
     found.whole = data.whole
     return found
-
-
-def spelled(correlate: Any) -> Any:
-    """The one spelling of the option in a name: "x,y" is "x+y"."""
-    return correlate.replace(",", "+") if isinstance(correlate, str) else correlate
-
-
-def _positive(sigma: Any) -> float:
-    if isinstance(sigma, bool) or not isinstance(sigma, int | float | np.number) or not sigma > 0:
-        raise ValueError(f"sigma must be a number above 0, got {sigma!r}")
-    return float(sigma)
 
 
 def _pairs(text: str, names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
@@ -300,8 +289,9 @@ class Pairs:
     Parameters
     ----------
     data : DataSet
-        With factors, or with pairs of its own (karenina.data.own.folder with pairs_csv or frames). A table that is no
-        grid pairs an image with one that agrees in all other factors, where there is one, and else with itself.
+        With factors, or with pairs of its own (`karenina.data.user_images.folder` with pairs_csv or frames). A table
+        that is no grid pairs an image with one that agrees in all other factors, where there is one, and else with
+        itself.
     k : int or "random"
         How many factors are drawn again: so many, or for each pair a number from 1 to all but one. A factor that is
         drawn again may come out the same.
@@ -337,11 +327,12 @@ class Pairs:
 
     @property
     def numbered(self) -> bool:
-        """Whether `index` can be used."""
+        """Return whether `index` can be used."""
         return isinstance(self.data, TableDataSet) or not (self.data.factors.continuous or self.data.stochastic)
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[NDArray[Any], Changed | None]:
-        """Images (2n, c, h, w), the first of all pairs and then the second, and which factors were drawn again (n, k).
+        """Draw images (2n, c, h, w), the first of all pairs and then the second, and which factors were drawn again (n,
+        k).
 
         None for pairs of the user's own, of which that is not known.
         """
@@ -352,7 +343,7 @@ class Pairs:
         return self.data._render(np.concatenate([rows, again]), rng), drawn
 
     def index(self, n: int, rng: np.random.Generator) -> tuple[Index, Index, Changed | None]:
-        """The numbers of the images of n pairs, as `sample` draws them."""
+        """Draw the numbers of the images of n pairs, as `sample` does."""
         if self.data.pairs is not None:
             first, second = self.data.pairs[rng.integers(0, len(self.data.pairs), n)].T
             return first, second, None
@@ -365,7 +356,7 @@ class Pairs:
         return grid.index_of_checked(rows), grid.index_of_checked(again), changed
 
     def _changed(self, n: int, rng: np.random.Generator) -> Changed:
-        """Which factors are drawn again: (n, factors)."""
+        """Choose which factors are drawn again: (n, factors)."""
         factors = len(self.data.factor_names)
         counts = rng.integers(1, factors, (n, 1)) if self.k == "random" else int(self.k)
         return rng.random((n, factors)).argsort(axis=1).argsort(axis=1) < counts
@@ -401,21 +392,23 @@ class Pairs:
 
 
 def _grouped(shared: NDArray[Any]) -> tuple[Index, Index, Index, Index]:
-    """Rows that are equal: an order that puts them together, the group of each row, each group's start and size."""
+    """Group equal rows: return an order that puts them together, the group of each row, each group's start and size."""
     _, group, size = np.unique(shared, axis=0, return_inverse=True, return_counts=True)
     group = group.reshape(-1)
     return np.argsort(group, kind="stable"), group, np.cumsum(size) - size, size
 
 
 def _likely(sums: Floats, start: Index, size: Index, rng: np.random.Generator) -> Index:
-    """A place in each of n ranges (first place, number of places), by chances of which these are the running sums."""
+    """Draw a place in each of n ranges (first place, number of places), by chances of which these are the running
+    sums."""
     before, end = np.where(start > 0, sums[start - 1], 0.0), sums[start + size - 1]
     drawn = before + rng.random(len(start)) * (end - before)
     return np.searchsorted(sums, np.minimum(drawn, np.nextafter(end, 0.0)), side="right")
 
 
 def read_pairs(path: Path, names: Sequence[str]) -> Index:
-    """The pairs (m, 2) in a CSV with two columns of file names, as places in `names`; a line of titles is left out."""
+    """Read the pairs (m, 2) in a CSV with two columns of file names, as places in `names`; a line of titles is left
+    out."""
     import pandas as pd
 
     if not path.is_file():
@@ -439,7 +432,7 @@ def read_pairs(path: Path, names: Sequence[str]) -> Index:
 
 
 def frame_pairs(names: Sequence[str]) -> Index:
-    """Neighbours (m, 2) among file names that are in the same folder, by name and by the numbers in it: 2 before 10.
+    """Return neighbours (m, 2) among file names of one folder, sorted by name and by the numbers in it: 2 before 10.
 
     >>> frame_pairs(["1.png", "10.png", "2.png"]).tolist()
     [[0, 2], [2, 1]]
@@ -453,5 +446,5 @@ def frame_pairs(names: Sequence[str]) -> Index:
 
 
 def _by_number(name: str) -> list[str | int]:
-    """Text and numbers by turns, by which names are sorted."""
+    """Split a name into text and numbers by turns, by which names are sorted."""
     return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", name))]
