@@ -96,7 +96,7 @@ def test_resumed_after_a_stop_with_the_same_bytes(tmp_path, monkeypatch, encoder
 
     with pytest.raises(KeyboardInterrupt):
         karenina.train("blobs", "vae", out=tmp_path / "b", progress=stop, **given)
-    assert trainer.begun(tmp_path / "b")
+    assert trainer.has_checkpoint(tmp_path / "b")
     monkeypatch.setattr("karenina.models.networks.SEEN", {})
     resumed = karenina.train("blobs", "vae", out=tmp_path / "b", **given)
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()

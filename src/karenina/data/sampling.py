@@ -4,8 +4,8 @@
 "blobs:only=x=0..3" nothing but that half. The images are those of the whole set, which `.whole` is.
 
 Pairs are those of Locatello et al. (2020), "Weakly-supervised disentanglement without compromises": the first image is
-drawn at random; in the second, k of its factors are drawn again and the others stay. A user may also give pairs. What a data set never draws (a gap, a
-bias) is in no pair either.
+drawn at random; in the second, k of its factors are drawn again and the others stay. A user may also give pairs. What a
+data set never draws (a gap, a bias) is in no pair either.
 """
 
 import re

@@ -61,7 +61,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """One update of the parameters that have a gradient."""
+        """Update the parameters that have a gradient."""
         moved = [
             (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
             for parameter, state in zip(self.parameters, self.state)
@@ -88,7 +88,7 @@ class Adam:
         )
 
     def _parts(self, tensors: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
-        """What the kernel is given as one tensor."""
+        """Return what the kernel is given as one tensor."""
         return [tensors]
 
 
@@ -139,8 +139,8 @@ class _UpConv(torch.autograd.Function):
 
 
 def _spread(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The same up-convolution to one channel: a matrix product gives a plane for each of the 4x4 taps, and tap (i, j)
-    of the input's pixel (y, x) is added to pixel (2y + i, 2x + j) of the padded output."""
+    """Compute the same up-convolution to one channel: a matrix product gives a plane for each of the 4x4 taps, and tap
+    (i, j) of the input's pixel (y, x) is added to pixel (2y + i, 2x + j) of the padded output."""
     n, h, w = len(x), *x.shape[2:]
     pixels = x.permute(1, 0, 2, 3).reshape(len(weight), n * h * w)
     planes = (weight.reshape(len(weight), 16).T @ pixels).view(4, 4, n, h, w)
@@ -152,7 +152,8 @@ def _spread(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def in_chunks(module: nn.Module, x: Tensor, size: int) -> Tensor:
-    """`module(x)` computed `size` rows at a time, so that activations stay in the cache: encoding is 1.5x faster."""
+    """Return `module(x)`, computed `size` rows at a time, so that activations stay in the cache: encoding is 1.5x
+    faster."""
     if len(x) <= size:
         return module(x)
     return torch.cat([module(chunk) for chunk in x.split(size)])

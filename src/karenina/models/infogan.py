@@ -26,7 +26,7 @@ class InfoGAN(Autoencoder):
         return cast(nn.Linear, self.decoder[0]).in_features
 
     def criticise(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The critic's values (n,) and Q's means (n, latents)."""
+        """Return the critic's values (n,) and Q's means (n, latents)."""
         outputs = self.head(self.features(x))
         return outputs[:, 0], outputs[:, 1:]
 
@@ -35,7 +35,8 @@ class InfoGAN(Autoencoder):
 
 
 def build(name: str, shape: Shape, latents: int, *, init: str = "torch") -> Any:
-    """The critic has layer normalisation, which keeps the images of a batch apart, as its gradient penalty needs."""
+    """Return an untrained InfoGAN. The critic has layer normalisation, which keeps the images of a batch apart, as its
+    gradient penalty needs."""
     return networks.build(name, shape, latents, init=init, outputs=latents + 1, norm=_layer_norm, make=InfoGAN)
 
 
@@ -44,14 +45,15 @@ def _layer_norm(channels: int) -> nn.Module:
 
 
 def draw_codes(n: int, latents: int, noise: torch.Generator) -> Tensor:
-    """Codes uniform on [-1, 1], as in Chen et al. (2016)."""
+    """Draw codes uniform on [-1, 1], as in Chen et al. (2016)."""
     return 2 * torch.rand((n, latents), generator=noise, device=noise.device) - 1
 
 
 def critic_terms(
     model: InfoGAN, x: Tensor, noise: torch.Generator, *, mi_weight: float, gradient_penalty: float
 ) -> dict[str, Tensor]:
-    """Gulrajani et al. (2017), equation 3, and the mutual-information term, for the critic and Q."""
+    """Return the terms of equation 3 of Gulrajani et al. (2017) and the mutual-information term, for the critic and
+    Q."""
     with torch.no_grad():
         codes = draw_codes(len(x), model.latents, noise)
         fake = model.generate(codes)
@@ -73,5 +75,5 @@ def generator_terms(model: InfoGAN, n: int, noise: torch.Generator, *, mi_weight
 
 
 def _surprise(codes: Tensor, mean: Tensor) -> Tensor:
-    """-log Q(c|x) without its constant. Chen et al. (2016), equation 5."""
+    """Return -log Q(c|x) without its constant. Chen et al. (2016), equation 5."""
     return 0.5 * (codes - mean).square().sum(1).mean()

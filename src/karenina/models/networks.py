@@ -43,7 +43,7 @@ class Autoencoder(nn.Module):
         self.decoder = decoder
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance of q(z|x)."""
+        """Return mean and log-variance of q(z|x)."""
         return self.posterior(self.head(self.features(x)))
 
     def posterior(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,7 +54,7 @@ class Autoencoder(nn.Module):
         return self.decoder(z)
 
     def first_activations(self, z: Tensor) -> Tensor:
-        """Activations (n, units) of the decoder's first fully connected layer, which the training trace records.
+        """Return activations (n, units) of the decoder's first fully connected layer, which the training trace records.
 
         The layer's own: ReLU or tanh where that follows it, and none where only the shape changes (resnet, linear).
         """
@@ -93,7 +93,7 @@ def _sequence(*layers: nn.Module) -> nn.Sequential:
 
 
 def _conv(widths: tuple[int, ...], kernels: tuple[int, ...]) -> Callable[[Shape, int, int, Norm], Parts]:
-    """Convolutions of stride 2 down to 4x4, a layer of 256 units, and the mirror image of that.
+    """Return what builds convolutions of stride 2 down to 4x4, a layer of 256 units, and the mirror image of that.
 
     Widths 32, 32, 64, 64 are Table 2 of Locatello et al. (2019) and Table 4 of Duan et al. (2020).
     """
@@ -118,7 +118,7 @@ def _conv(widths: tuple[int, ...], kernels: tuple[int, ...]) -> Callable[[Shape,
 def _dense(
     encoder: tuple[int, ...], decoder: tuple[int, ...], activation: Callable[[], nn.Module]
 ) -> Callable[[Shape, int, int, Norm], Parts]:
-    """Fully connected layers with these numbers of units; `activation` is the decoder's."""
+    """Return what builds fully connected layers with these numbers of units; `activation` is the decoder's."""
 
     def parts(shape: Shape, latents: int, outputs: int, norm: Norm) -> Parts:
         pixels = shape[0] * shape[1] * shape[2]
@@ -156,7 +156,8 @@ class Residual(nn.Module):
 
 
 def _resnet(shape: Shape, latents: int, outputs: int, norm: Norm) -> Parts:
-    """Table 2 of Eastwood & Williams (2018). Batch normalisation, unless `norm` says otherwise (the critic)."""
+    """Build the layers of table 2 of Eastwood & Williams (2018). Batch normalisation, unless `norm` says otherwise (the
+    critic)."""
     c = shape[0]
     encoder_norm: Norm = nn.BatchNorm2d if norm is _none else norm
     down = [(64, 64, 128), (128, 128, 256), (256, 256, 512), (512, 512, 512)]
@@ -188,7 +189,8 @@ class Network:
     largest_rate: float = 1e-4
 
     def rate(self, steps: int, init: str) -> float:
-        """The step size for a run of so many steps: larger in shorter runs, if the initial weights do not collapse.
+        """Return the learning rate of a run of so many steps: larger in shorter runs, if the initial weights do not
+        collapse.
 
         >>> [NETWORKS["conv64"].rate(steps, "he") for steps in (1000, 10_000, 50_000, 300_000)]
         [0.001, 0.001, 0.0002, 0.0001]
@@ -231,18 +233,18 @@ def is_own(name: object) -> bool:
 
 
 def rules(name: str) -> Network:
-    """How the network of a name is trained; one of the user's as our networks of convolutions are."""
+    """Return how the network of a name is trained; one of the user's is trained as our networks of convolutions are."""
     return _OWN if is_own(name) else NETWORKS[name]
 
 
 def suitable(shape: Shape) -> list[str]:
-    """The networks that take images of this shape, the one that "auto" picks first."""
+    """Return the networks that take images of this shape, the one that "auto" picks first."""
     sized = [name for name, network in NETWORKS.items() if network.side == shape[1] == shape[2] and shape[0] in (1, 3)]
     return [*sized, "mlp", "fc", "linear"]
 
 
 def resolve(name: str, shape: Shape) -> str:
-    """The network's name, with "auto" replaced: conv64 or conv32 where the size fits, otherwise mlp."""
+    """Return the network's name, with "auto" replaced: conv64 or conv32 where the size fits, otherwise mlp."""
     if name == "auto":
         return suitable(shape)[0]
     if not isinstance(name, str) or name not in NETWORKS:
@@ -261,7 +263,8 @@ def build(
     norm: Norm = _none,
     make: Callable[..., Autoencoder] = Autoencoder,
 ) -> Autoencoder:
-    """An untrained network, in the memory layout that is fast on a CPU; its weights come from torch's global generator.
+    """Return an untrained network, in the memory layout that is fast on a CPU; its weights come from torch's global
+    generator.
 
     `init`: see `initialise`.
     `outputs`: width of the encoder's last layer (default: a mean and a log-variance for each latent).
@@ -291,7 +294,7 @@ def initialise(module: nn.Module, init: str) -> None:
 
 
 def bound(layer: Layer, init: str) -> float:
-    """b of the uniform distribution.
+    """Return b of the uniform distribution.
 
     glorot: sqrt(6 / (inputs + outputs)), Glorot & Bengio (2010), equation 16, counted as TensorFlow does.
     he: sqrt(6 / inputs), He et al. (2015), equation 10, where inputs are those that one output adds up.
@@ -339,7 +342,7 @@ class OwnAutoencoder(Autoencoder):
         super().__init__(Encoder(encoder), nn.Identity(), Decoder(decoder))
 
     def first_activations(self, z: Tensor) -> Tensor:
-        """Outputs (n, units) of the decoder's first layer with weights."""
+        """Return outputs (n, units) of the decoder's first layer with weights."""
         layers = [layer for layer in self.decoder.modules() if next(layer.parameters(recurse=False), None) is not None]
         kept: list[Tensor] = []
         handle = layers[0].register_forward_hook(lambda layer, given, output: kept.append(output))
@@ -368,7 +371,7 @@ class OwnNetworks:
         return model
 
     def measure(self, shape: Shape) -> tuple[str, int]:
-        """The name of these networks and their number of latents, tried out on images of this shape."""
+        """Return the name of these networks and their number of latents, tried out on images of this shape."""
         with torch.random.fork_rng(devices=[]):
             model = self(PREFIX, shape, 0).cpu().eval()
         layers = [(name, type(layer).__qualname__) for name, layer in model.named_modules()]
@@ -396,7 +399,7 @@ SEEN: dict[str, OwnNetworks] = {}
 
 
 def own_networks(encoder: Any, decoder: Any) -> OwnNetworks | None:
-    """The user's networks, checked; None if none were given. A decoder may also be the name of a likelihood."""
+    """Return the user's networks, checked; None if none were given. A decoder may also be the name of a likelihood."""
     if encoder is None and (decoder is None or isinstance(decoder, str)):
         return None
     for name, given, other in (("encoder", encoder, "decoder"), ("decoder", decoder, "encoder")):

@@ -61,12 +61,12 @@ class Batch:
 
 
 def bernoulli(x: Tensor, logits: Tensor) -> Tensor:
-    """-log p(x|z) of independent Bernoulli pixels, mean over the batch."""
+    """Return -log p(x|z) of independent Bernoulli pixels, mean over the batch."""
     return functional.binary_cross_entropy_with_logits(logits, x, reduction="sum") / len(x)
 
 
 def gaussian(x: Tensor, means: Tensor) -> Tensor:
-    """-log p(x|z) of Gaussian pixels with variance 1, without the constant, mean over the batch."""
+    """Return -log p(x|z) of Gaussian pixels with variance 1, without the constant, mean over the batch."""
     return 0.5 * functional.mse_loss(means, x, reduction="sum") / len(x)
 
 
@@ -78,7 +78,7 @@ DECODERS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor],
 
 
 def kl_per_latent(mean: Tensor, logvar: Tensor, dim: int = 0) -> Tensor:
-    """KL(N(mean, e^logvar) || N(0, 1)) of each latent, averaged over the batch: (n, latents) -> (latents,).
+    """Return KL(N(mean, e^logvar) || N(0, 1)) of each latent, averaged over the batch: (n, latents) -> (latents,).
 
     dim: the axis of the batch.
     """
@@ -86,19 +86,19 @@ def kl_per_latent(mean: Tensor, logvar: Tensor, dim: int = 0) -> Tensor:
 
 
 def vae(batch: Batch) -> Terms:
-    """Kingma & Welling (2014): the negative ELBO. Locatello et al. (2019), equation 1."""
+    """Minimise the negative ELBO, Kingma & Welling (2014). Locatello et al. (2019), equation 1."""
     return {"reconstruction": batch.reconstruction, "kl": batch.kl.sum()}
 
 
 def beta_vae(batch: Batch, *, beta: float = 4.0) -> Terms:
-    """Higgins et al. (2017): beta KL. Duan et al. (2020), equation 4."""
+    """Weight the KL by beta, Higgins et al. (2017). Duan et al. (2020), equation 4."""
     return {"reconstruction": batch.reconstruction, "kl": beta * batch.kl.sum()}
 
 
 def annealed_vae(
     batch: Batch, *, gamma: float = 1000.0, c_max: float = 25.0, iteration_threshold: int = 100_000
 ) -> Terms:
-    """CCI-VAE, Burgess et al. (2018): gamma |KL - C|. Duan et al. (2020), equation 5.
+    """Hold the KL at a capacity C, gamma |KL - C|: CCI-VAE, Burgess et al. (2018). Duan et al. (2020), equation 5.
 
     The capacity C grows linearly from 0 to `c_max` nats over `iteration_threshold` steps.
     """
@@ -107,13 +107,15 @@ def annealed_vae(
 
 
 def factor_vae(batch: Batch, *, gamma: float = 10.0) -> Terms:
-    """Kim & Mnih (2018), equation 2: KL + gamma TC(z), TC by the density-ratio trick (equation 3)."""
+    """Penalise the total correlation, KL + gamma TC(z): Kim & Mnih (2018), equation 2; TC by the density-ratio trick
+    (equation 3)."""
     tc = batch.beside["discriminator"].total_correlation(batch.z)
     return {"reconstruction": batch.reconstruction, "kl": batch.kl.sum(), "total_correlation": gamma * tc}
 
 
 def beta_tcvae(batch: Batch, *, beta: float = 4.0, estimator: str = "weighted") -> Terms:
-    """Chen et al. (2018), equation 4 with alpha = gamma = 1: KL + (beta - 1) TC(z), TC estimated within the batch.
+    """Penalise the total correlation, KL + (beta - 1) TC(z), TC estimated within the batch: Chen et al. (2018),
+    equation 4 with alpha = gamma = 1.
 
     `estimator`: "weighted" or "stratified", see `log_density`.
     """
@@ -128,7 +130,7 @@ def beta_tcvae(batch: Batch, *, beta: float = 4.0, estimator: str = "weighted") 
 def decompose(
     z: Tensor, mean: Tensor, logvar: Tensor, size: float = math.inf, estimator: str = "weighted"
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Mutual information, total correlation and dimension-wise KL. Chen et al. (2018), equation 2.
+    """Return mutual information, total correlation and dimension-wise KL. Chen et al. (2018), equation 2.
 
     Their sum is the average of log q(z|x) - log p(z) over the given samples, whatever the estimator.
     """
@@ -146,7 +148,7 @@ def gaussian_log_density(z: Tensor, mean: Tensor, logvar: Tensor) -> Tensor:
 
 
 def log_weights(n: int, size: float, estimator: str) -> Tensor:
-    """Log of weights w (n, n) such that q(z_i) is estimated by sum_j w_ij q(z_i|x_j).
+    """Return the log of weights w (n, n) such that q(z_i) is estimated by sum_j w_ij q(z_i|x_j).
 
     weighted: 1/n each. The minibatch weighted sampling of Chen et al. (2018), appendix C.1, has 1/(n size) instead.
     That gives the same gradients, but a total correlation that is larger by (latents - 1) log(size); this one tends to
@@ -171,7 +173,7 @@ def log_weights(n: int, size: float, estimator: str) -> Tensor:
 
 
 def dip_vae_i(batch: Batch, *, lambda_od: float = 10.0, lambda_d: float | None = None) -> Terms:
-    """Kumar et al. (2018), equation 6: the covariance of the means should be the identity.
+    """Bring the covariance of the means to the identity: Kumar et al. (2018), equation 6.
 
     `lambda_d`: by default 10 lambda_od.
     """
@@ -180,7 +182,7 @@ def dip_vae_i(batch: Batch, *, lambda_od: float = 10.0, lambda_d: float | None =
 
 
 def dip_vae_ii(batch: Batch, *, lambda_od: float = 10.0, lambda_d: float | None = None) -> Terms:
-    """Kumar et al. (2018), equation 7: the same for the covariance of z, E[diag(e^logvar)] + Cov[mean].
+    """Bring the covariance of z, E[diag(e^logvar)] + Cov[mean], to the identity: Kumar et al. (2018), equation 7.
 
     `lambda_d`: by default lambda_od.
     """
@@ -196,13 +198,13 @@ def _covariance(mean: Tensor) -> Tensor:
 
 
 def whole_floats(x: Tensor) -> AbstractContextManager[Any]:
-    """Products of matrices in the type of their factors, also where layers are computed in bf16."""
+    """Keep products of matrices in the type of their factors, also where layers are computed in bf16."""
     kind = x.device.type
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def _moments(covariance: Tensor, lambda_od: float, lambda_d: float) -> Tensor:
-    """lambda_od sum_(i != j) Cov_ij^2 + lambda_d sum_i (Cov_ii - 1)^2."""
+    """Return lambda_od sum_(i != j) Cov_ij^2 + lambda_d sum_i (Cov_ii - 1)^2."""
     diagonal = covariance.diagonal()
     off_diagonal = covariance.square().sum() - diagonal.square().sum()
     return lambda_od * off_diagonal + lambda_d * (diagonal - 1).square().sum()
@@ -226,12 +228,12 @@ class Discriminator(nn.Module):
         return self.layers(z).to(z.dtype)  # whatever the layers computed in
 
     def total_correlation(self, z: Tensor) -> Tensor:
-        """E[log D(z) - log(1 - D(z))], the density-ratio estimate of TC(z). Kim & Mnih (2018), equation 3."""
+        """Return E[log D(z) - log(1 - D(z))], the density-ratio estimate of TC(z). Kim & Mnih (2018), equation 3."""
         logits = self(z)
         return (logits[:, 0] - logits[:, 1]).mean()
 
     def loss(self, z: Tensor, shuffled: Tensor) -> Tensor:
-        """Cross entropy of telling z (class 0) from `shuffled` (class 1). Algorithm 2, last line."""
+        """Return the cross entropy of telling z (class 0) from `shuffled` (class 1). Algorithm 2, last line."""
         real, fake = self(z), self(shuffled)
         zeros = torch.zeros(len(z), dtype=torch.long, device=z.device)
         ones = torch.ones(len(shuffled), dtype=torch.long, device=z.device)
@@ -245,7 +247,8 @@ def permute_dims(z: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def hfs(batch: Batch, *, gamma: float = 100.0, beta: float = 1.0, scale: float = 0.0, combinations: int = 128) -> Terms:
-    """Roth et al. (2023), for every pair of latents: beta KL + gamma (distance to the product of supports).
+    """Factorise the support of the codes: beta KL + gamma (distance to the product of supports, for every pair of
+    latents). HFS, the Hausdorff factorised support of Roth et al. (2023).
 
     As released (`hausdorff_hard`), where a step has 25 random pairs of latents and, by default, all combinations.
 
@@ -266,7 +269,8 @@ def hfs(batch: Batch, *, gamma: float = 100.0, beta: float = 1.0, scale: float =
 
 
 def support_distance(codes: Tensor, combinations: int | None = None) -> Tensor:
-    """Sum over pairs of latents of the squared Hausdorff distance of the product of their supports from the joint one.
+    """Return the sum over pairs of latents of the squared Hausdorff distance of the product of their supports from the
+    joint one.
 
     codes: (n, latents). A combination takes the one latent of one image and the other of another; its distance is that
     to the nearest image, and of all combinations (n^2, or the given number) the farthest counts.
@@ -309,12 +313,12 @@ class Codebook(nn.Module):
         self.values = nn.Parameter(torch.linspace(-0.5, 0.5, values).repeat(latents, 1))
 
     def forward(self, codes: Tensor) -> Tensor:
-        """Hsu et al. (2023): the nearest of the latent's values. Gradients go to the values alone."""
+        """Return the nearest of each latent's values, Hsu et al. (2023). Gradients go to the values alone."""
         nearest = (codes.detach().unsqueeze(2) - self.values.detach()).abs().argmin(dim=2)
         return self.values.gather(1, nearest.T).T
 
     def straight_through(self, codes: Tensor) -> Tensor:
-        """The same values; gradients go to the codes as if these had not been rounded."""
+        """Return the same values; gradients go to the codes as if these had not been rounded."""
         return codes + (self(codes) - codes).detach()
 
 
@@ -326,7 +330,7 @@ class QuantisedAutoencoder(Autoencoder):
         self.codebook = Codebook(latents)
 
     def continuous(self, x: Tensor) -> Tensor:
-        """The codes (n, latents) before they are rounded."""
+        """Return the codes (n, latents) before they are rounded."""
         return self.head(self.features(x))
 
     def posterior(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -341,7 +345,8 @@ def build_quantised(name: str, shape: Shape, latents: int, *, init: str = "torch
 
 
 def qlae(batch: Batch, *, quantisation: float = 0.01, commitment: float = 0.01) -> Terms:
-    """Hsu et al. (2023): the codebook moves to the codes (quantisation) and they to it (commitment).
+    """Move the codebook to the codes (quantisation) and them to it (commitment): QLAE, the autoencoder with quantised
+    latents of Hsu et al. (2023).
 
     `batch.mean` are the codes before rounding, `batch.z` after it. The paper's weights are for a likelihood that is
     averaged over pixels; ours is a sum over 64x64 pixels, or as much (`reconstruction_weight`), so they are multiplied
@@ -358,7 +363,7 @@ def qlae(batch: Batch, *, quantisation: float = 0.01, commitment: float = 0.01) 
 
 
 def entropy_per_latent(codes: Tensor) -> Tensor:
-    """Entropy in nats of the values that each latent takes in a batch: (n, latents) -> (latents,).
+    """Return the entropy in nats of the values that each latent takes in a batch: (n, latents) -> (latents,).
 
     What stands for the KL: see karenina.numerics.gaussian.entropy_per_latent.
 
@@ -390,12 +395,13 @@ KNOWN_OF_PAIRS = ("nothing", "k", "shared")
 
 
 def gvae_average(mean1: Tensor, var1: Tensor, mean2: Tensor, var2: Tensor) -> tuple[Tensor, Tensor]:
-    """GVAE, Hosoya (2019): the mean of the means and of the variances."""
+    """Return the mean of the means and of the variances: GVAE, Hosoya (2019)."""
     return 0.5 * (mean1 + mean2), 0.5 * (var1 + var2)
 
 
 def mlvae_average(mean1: Tensor, var1: Tensor, mean2: Tensor, var2: Tensor) -> tuple[Tensor, Tensor]:
-    """ML-VAE, Bouchacourt et al. (2018): the normalised product, to the power 1/2 so that equal ones stay as they are.
+    """Return the normalised product, to the power 1/2 so that equal ones stay as they are: ML-VAE, Bouchacourt et al.
+    (2018).
 
     Its precision is the mean of the precisions, as in the release of Locatello et al. (2020).
     """
@@ -404,13 +410,13 @@ def mlvae_average(mean1: Tensor, var1: Tensor, mean2: Tensor, var2: Tensor) -> t
 
 
 def pair_distances(mean: Tensor, logvar: Tensor) -> Tensor:
-    """delta_j = KL(q(z_j|x1) || q(z_j|x2)) of each pair: (..., 2n, latents) twice -> (..., n, latents)."""
+    """Return delta_j = KL(q(z_j|x1) || q(z_j|x2)) of each pair: (..., 2n, latents) twice -> (..., n, latents)."""
     (m1, m2), (l1, l2) = mean.chunk(2, dim=-2), logvar.chunk(2, dim=-2)
     return 0.5 * ((l1 - l2).exp() + (m1 - m2).square() * (-l2).exp() - 1 + l2 - l1)
 
 
 def shared_latents(delta: Tensor, changed: Tensor | None, known: str) -> Tensor:
-    """Which latents a pair shares, (..., n, latents) bool.
+    """Return which latents a pair shares, (..., n, latents) bool.
 
     known "nothing": those with delta_j < tau = (max_j delta_j + min_j delta_j) / 2, Locatello et al. (2020).
     known "k": all but the k of largest delta_j, where k is how many factors changed.
@@ -438,7 +444,7 @@ def share_posteriors(
     average: Average = gvae_average,
     known: str = "nothing",
 ) -> tuple[Tensor, Tensor]:
-    """The posteriors (..., 2n, latents) of n pairs, with those of shared latents averaged.
+    """Return the posteriors (..., 2n, latents) of n pairs, with those of shared latents averaged.
 
     >>> mean, logvar = torch.tensor([[0.0, 1.0], [4.0, 1.2]]), torch.zeros(2, 2)  # one pair
     >>> share_posteriors(mean, logvar)[0].tolist()  # the second latent is shared
@@ -454,18 +460,20 @@ def share_posteriors(
 
 
 def cross_entropy(codes: Tensor, factors: Tensor) -> Tensor:
-    """Of the first k codes, as logits, with factors (n, k) in [0, 1]; summed over factors, mean over images."""
+    """Return the cross entropy of the first k codes, as logits, with factors (n, k) in [0, 1]; summed over factors,
+    mean over images."""
     logits = codes[:, : factors.shape[1]]
     return functional.binary_cross_entropy_with_logits(logits, factors, reduction="sum") / len(codes)
 
 
 def squared_error(codes: Tensor, factors: Tensor) -> Tensor:
-    """Of the first k codes, brought to [0, 1] by a sigmoid."""
+    """Return the squared error of the first k codes, brought to [0, 1] by a sigmoid."""
     return (codes[:, : factors.shape[1]].sigmoid() - factors).square().sum() / len(codes)
 
 
 def covariance(codes: Tensor, factors: Tensor) -> Tensor:
-    """Squares of the covariances of every code with every factor but its own: code j may tell of factor j alone."""
+    """Return the sum of the squared covariances of every code with every factor but its own: code j may tell of factor
+    j alone."""
     centred = codes - codes.mean(0), factors - factors.mean(0)
     with whole_floats(codes):
         found = centred[0].T @ centred[1] / len(codes)
@@ -483,7 +491,7 @@ SUPERVISED_ARGUMENTS: dict[str, Any] = {"supervised_loss": "cross_entropy", "sup
 
 
 def supervised(objective: Objective) -> Objective:
-    """The objective with a term for the images that have labels: their mean codes should be their factors.
+    """Return the objective with a term for the images that have labels: their mean codes should be their factors.
 
     As in the paper: objective + gamma_sup R(codes, factors), with `supervised_weight` for gamma_sup and one of
     SUPERVISED_LOSSES for R. The result has the arguments of the objective and these two.
@@ -506,5 +514,5 @@ def supervised(objective: Objective) -> Objective:
 
 
 def unsupervised(objective: Objective | None) -> Objective | None:
-    """The objective to which `supervised` added a term; one without labels is itself."""
+    """Return the objective to which `supervised` added a term; one without labels is itself."""
     return getattr(objective, "without_labels", objective)

@@ -63,7 +63,7 @@ class Batches:
             self.table = torch.cat(parts)
 
     def draw(self) -> Tensor:
-        """One batch per generator: (k, batch, c, h, w), in memory with the channels last."""
+        """Draw one batch for each generator: (k, batch, c, h, w), in memory with the channels last."""
         if self.table is None:
             x = to_tensor(np.concatenate([self.data.sample(self.batch, rng)[0] for rng in self.rngs]), self.device)
             return x.unflatten(0, (len(self.rngs), self.batch))
@@ -74,7 +74,7 @@ class Batches:
         return self.gather(self._drawn[self._used - 1])
 
     def gather(self, index: NDArray[np.int64]) -> Tensor:
-        """Images (k, n, c, h, w) of the data set that is on the device, by their numbers (k, n)."""
+        """Return images (k, n, c, h, w) of the data set that is on the device, by their numbers (k, n)."""
         assert self.table is not None
         x = self.table.index_select(0, torch.from_numpy(index.reshape(-1)).to(self.device))
         x = x / 255 if x.dtype == torch.uint8 else x
@@ -95,17 +95,18 @@ class Batches:
         self.rngs = [self.rngs[i] for i in indices]
 
     def _rows(self, rng: np.random.Generator, steps: int) -> NDArray[np.int64]:
-        """The rows (steps, batch) that `data.sample` would draw."""
+        """Draw the rows (steps, batch) that `data.sample` would draw."""
         return self.data.draw_index(steps * self.batch, rng).reshape(steps, self.batch)
 
 
 def keeps(data: DataSet, expected: float) -> bool:
-    """Whether all images are made once: if they fit, and as many as half of them will be drawn."""
+    """Return whether all images are made once: if they fit, and as many as half of them will be drawn."""
     return _numbered(data) and len(data) * int(np.prod(data.image_shape)) <= _MOST_BYTES and len(data) <= 2 * expected
 
 
 def _numbered(data: DataSet) -> bool:
-    """Whether `sample` draws images by their numbers, which can be drawn ahead; a subclass of the user's may not."""
+    """Return whether `sample` draws images by their numbers, which can be drawn ahead; a subclass of the user's may
+    not."""
     if type(data).sample not in (DataSet.sample, TableDataSet.sample):
         return False
     if isinstance(data, TableDataSet):
@@ -177,7 +178,8 @@ class Noise:
 
 
 def labelled_images(data: DataSet, count: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The images (count, c, h, w) of which a run with this seed and supervised=count knows the factors (count, k)."""
+    """Return the images (count, c, h, w) of which a run with this seed and supervised=count knows the factors (count,
+    k)."""
     return data.sample(count, np.random.default_rng([seed, _LABELS]))
 
 
@@ -203,20 +205,20 @@ class Labels:
         return cls(to_tensor(images, device), torch.from_numpy(scaled(data, factors)).to(device), config.seed, batch)
 
     def at(self, step: int) -> tuple[Tensor, Tensor]:
-        """Images and labels of a step."""
+        """Return the images and labels of a step."""
         rows = np.random.default_rng([self.seed, _LABELS, step]).integers(0, len(self.images), self.batch)
         index = torch.from_numpy(rows).to(self.images.device)
         return self.images[index], self.labels[index]
 
 
 def scaled(data: DataSet, factors: NDArray[Any]) -> NDArray[np.float32]:
-    """Factors (n, k) brought to [0, 1] by the range that each has in the data set."""
+    """Return factors (n, k) brought to [0, 1] by the range that each has in the data set."""
     low, high = np.array(data.factors.low, float), np.array(data.factors.high, float)
     return ((factors - low) / np.where(high > low, high - low, 1.0)).astype(np.float32)
 
 
 def to_tensor(images: NDArray[Any], device: torch.device) -> Tensor:
-    """Images (n, c, h, w), uint8 or floats in [0, 1], as float32 in the layout that convolutions are fast in."""
+    """Return images (n, c, h, w), uint8 or floats in [0, 1], as float32 in the layout that convolutions are fast in."""
     if not images.flags.writeable:  # torch has no read-only tensors
         images = images.copy()
     x = torch.from_numpy(np.ascontiguousarray(images)).to(device)

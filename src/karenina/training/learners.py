@@ -45,7 +45,8 @@ class Learner(Protocol):
     optimisers: dict[str, fast.Adam]
 
     def update(self, draw: Draw, step: int) -> tuple[dict[str, Tensor], Tensor | None]:
-        """One update from batches of images `draw()`: "loss", its terms, and the KL of each latent if there is one."""
+        """Update the model from batches of images `draw()`; return "loss", its terms, and the KL of each latent if
+        there is one."""
         ...
 
 
@@ -70,7 +71,8 @@ class VAELearner:
                 del parameters[name]
         for name in method.parameters:
             del parameters[name]
-        self.share = sharing(method, config)
+        share = method.share  # what makes the posteriors of a pair agree
+        self.share = None if share is None else partial(share, known=config.parameters["known"])
         self.labels: Labels | None = None
         assert method.objective is not None
         self.objective, self.parameters = method.objective, parameters
@@ -95,7 +97,7 @@ class VAELearner:
         return recorded, kl
 
     def update_beside(self, companion: "Beside", z: Tensor, x: Tensor) -> Tensor:
-        """One update of a module beside the network, from the codes of its update and those of a second batch x."""
+        """Update a module beside the network, from the codes of its update and those of a second batch x."""
         with torch.no_grad():
             other = self.sample(*self.encode(x))
         loss = companion.loss(self.beside[companion.name], z, companion.draw(other, self.noise))
@@ -103,7 +105,7 @@ class VAELearner:
         return loss
 
     def labelled(self, step: int) -> tuple[Tensor, ...]:
-        """Mean codes of some of the images that have labels, and these; nothing where there are none."""
+        """Return mean codes of some of the images that have labels, and the labels; nothing where there are none."""
         if self.labels is None:
             return ()
         x, labels = self.labels.at(step)
@@ -185,15 +187,11 @@ class InfoGANLearner:
 def make_learner(
     config: "Config", method: "Method", size: float, noise: torch.Generator, device: torch.device
 ) -> Learner:
-    """A fresh learner. The initial weights are drawn from the seed; torch's global generator is left as it was."""
+    """Return a fresh learner. The initial weights are drawn from the seed; torch's global generator is left as it
+    was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         return method.learner(config, method, size, noise, device)
-
-
-def sharing(method: "Method", config: "Config") -> Callable[..., tuple[Tensor, Tensor]] | None:
-    """What makes the posteriors of a pair agree, for methods that learn from pairs."""
-    return None if method.share is None else partial(method.share, known=config.parameters["known"])
 
 
 def split(drawn: Drawn) -> tuple[Tensor, Tensor | None]:
@@ -215,7 +213,8 @@ def total(terms: dict[str, Tensor]) -> Tensor:
 
 
 def minimise(loss: Tensor, optimiser: fast.Adam, *, others: bool) -> None:
-    """One step of this optimiser. `others`: the loss also depends on weights that this optimiser must not change."""
+    """Make one step of this optimiser. `others`: the loss also depends on weights that this optimiser must not
+    change."""
     optimiser.zero_grad()
     # Naming the weights saves the gradients of the others; where there are none it would only cost time.
     loss.backward(inputs=optimiser.parameters if others else None)
@@ -223,7 +222,7 @@ def minimise(loss: Tensor, optimiser: fast.Adam, *, others: bool) -> None:
 
 
 @dataclass
-class Group:
+class ObjectiveGroup:
     """Members of the stack from `start` on whose objectives are one function, each with its own arguments.
 
     vmap: whether torch.func.vmap computes it for all of them, to the bit as for each; otherwise it is called for each.
@@ -286,7 +285,7 @@ class PopulationLearner:
         return Noise(self.noise, (images, config.latents), ahead=not self.companions)
 
     def update(self, batches: Batches, step: int) -> list[Tensor]:
-        """One update of every member: for each group its values (members, 1 + terms + latents): loss, terms, KLs."""
+        """Update every member; return for each group its values (members, 1 + terms + latents): loss, terms, KLs."""
         x, changed = split(batches.draw())
         mean, logvar = self.encode(x)
         if self.share is not None:
@@ -307,7 +306,7 @@ class PopulationLearner:
         return [torch.cat([*values, kl[group.rows].detach()], 1) for group, values in zip(self.groups, recorded)]
 
     def update_beside(self, companion: "Beside", z: Tensor, x: Tensor) -> Tensor:
-        """One update of a module beside each network, from the codes of its update and those of a second batch."""
+        """Update a module beside each network, from the codes of its update and those of a second batch."""
         with torch.no_grad():
             codes = self.sample(*self.encode(x))
             other = [companion.draw(one, noise) for one, noise in zip(codes, self.noise)]
@@ -321,7 +320,8 @@ class PopulationLearner:
         return found.detach()
 
     def labelled(self, step: int) -> tuple[Tensor, ...]:
-        """Mean codes (k, m, latents) of images that have labels, and these; nothing where there are none."""
+        """Return mean codes (k, m, latents) of images that have labels, and the labels; nothing where there are
+        none."""
         found = [labels.at(step) for labels in self.labels if labels is not None]
         if not found:
             return ()
@@ -329,7 +329,7 @@ class PopulationLearner:
         return self.encode(x)[0], labels
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance, (k, n, latents), of x (k, n, c, h, w)."""
+        """Return mean and log-variance, (k, n, latents), of x (k, n, c, h, w)."""
         network = self.stacks["network"]
         outputs = network(self.shape.head, network(self.shape.features, x))
         mean, logvar = outputs.float().chunk(2, dim=2)
@@ -340,13 +340,14 @@ class PopulationLearner:
 
     @torch.no_grad()
     def activations(self, x: Tensor) -> NDArray[np.float16]:
-        """(k, images, units) of the decoders' first layers at the mean codes of images x (images, c, h, w)."""
+        """Return the activations (k, images, units) of the decoders' first layers at the mean codes of images x
+        (images, c, h, w)."""
         network = self.stacks["network"]
         mean, _ = self.encode(x.expand(len(self.members), *x.shape))
         return network(self.shape.decoder[:2], mean).flatten(2).cpu().numpy().astype(np.float16)
 
     def network(self, i: int) -> Autoencoder:
-        """The network of member i by itself."""
+        """Return the network of member i by itself."""
         member = self.members[i]
         with torch.random.fork_rng(devices=[]):
             alone = member.method.network(member.config.network, member.config.image_shape, member.config.latents)
@@ -391,8 +392,8 @@ class PopulationLearner:
         for start, group in zip(bounds, self.groups):
             group.vmap, group.names = old_groups[start].vmap, old_groups[start].names
 
-    def _grouped(self, bounds: Sequence[int]) -> list[Group]:
-        """Groups that start at these members."""
+    def _grouped(self, bounds: Sequence[int]) -> list[ObjectiveGroup]:
+        """Return groups that start at these members."""
         found = []
         for start, stop in pairwise([*bounds, len(self.members)]):
             objective = self.members[start].method.objective
@@ -400,24 +401,25 @@ class PopulationLearner:
             found.append(self._group(objective, [_arguments(member) for member in self.members[start:stop]], start))
         return found
 
-    def _group(self, objective: Objective | None, arguments: list[dict[str, Any]], start: int) -> Group:
+    def _group(self, objective: Objective | None, arguments: list[dict[str, Any]], start: int) -> ObjectiveGroup:
         columns = {name: [one[name] for one in arguments] for name in arguments[0]}
         swept = {
             name: torch.tensor(column, dtype=torch.float32, device=self.device)
             for name, column in columns.items()
             if any(value != column[0] for value in column)
         }
-        return Group(objective, arguments, start, swept)
+        return ObjectiveGroup(objective, arguments, start, swept)
 
     def restore_groups(self, groups: Sequence[tuple[int, bool, list[str]]]) -> None:
-        """Groups as a checkpoint has them: where each starts, whether it is computed at once, and its terms."""
+        """Restore the groups as a checkpoint has them: where each starts, whether it is computed at once, and its
+        terms."""
         self.groups = self._grouped([start for start, _, _ in groups])
         for group, (_, vmap, names) in zip(self.groups, groups):
             group.vmap, group.names = bool(vmap), list(names)
         self.settled = True
 
     def _terms(self, parts: tuple[Tensor, ...], step: int) -> list[Tensor]:
-        """Values (members, 1 + terms) of each group, the loss first. The first call finds out how."""
+        """Return values (members, 1 + terms) of each group, the loss first. The first call finds out how."""
         if not self.settled:
             bounds: dict[int, bool] = {}
             for group in self.groups:
@@ -430,8 +432,8 @@ class PopulationLearner:
         beside = {name: stack.each() for name, stack in self.stacks.items() if name != "network"}
         return [self._values(group, parts, step, beside) for group in self.groups]
 
-    def _exact(self, group: Group, parts: tuple[Tensor, ...], step: int) -> bool:
-        """Whether vmap gives what the objective gives for each member, and the same gradients, to the bit.
+    def _exact(self, group: ObjectiveGroup, parts: tuple[Tensor, ...], step: int) -> bool:
+        """Return whether vmap gives what the objective gives for each member, and the same gradients, to the bit.
 
         It does not where the objective reads a value in the middle, branches on one, or has products of matrices.
         """
@@ -455,7 +457,7 @@ class PopulationLearner:
         return len(one) == len(all_at_once) and all(torch.equal(a, b) for a, b in zip(one, all_at_once))
 
     def _values(
-        self, group: Group, parts: tuple[Tensor, ...], step: int, beside: Mapping[str, list[dict[str, Tensor]]]
+        self, group: ObjectiveGroup, parts: tuple[Tensor, ...], step: int, beside: Mapping[str, list[dict[str, Tensor]]]
     ) -> Tensor:
         names: list[str] = []
 
@@ -499,7 +501,7 @@ class Solo:
         self.learner = make_learner(member.config, member.method, size, self.noise[0], device)
         if isinstance(self.learner, VAELearner) and labels:
             self.learner.labels = labels[0]
-        self.groups = [Group(member.method.objective, [{}], 0, {}, vmap=False)]
+        self.groups = [ObjectiveGroup(member.method.objective, [{}], 0, {}, vmap=False)]
 
     def update(self, batches: Batches, step: int) -> list[Tensor]:
         """Update the model; return its values (1, values): loss, terms and, where there are some, KLs."""
@@ -562,7 +564,7 @@ def _tensors(modules: Mapping[str, Mapping[str, Tensor]], optimisers: Mapping[st
 
 
 def distance(decoder: str, x: Tensor, outputs: Tensor) -> Tensor:
-    """-log p(x|z) of each member, (k,): `karenina.models.objectives.DECODERS` with the member as first axis."""
+    """Return -log p(x|z) of each member, (k,): `karenina.models.objectives.DECODERS` with the member as first axis."""
     if decoder == "bernoulli":
         # In the order of memory, channels last.
         return bernoulli(x.permute(0, 1, 3, 4, 2), outputs.permute(0, 1, 3, 4, 2))
@@ -570,13 +572,14 @@ def distance(decoder: str, x: Tensor, outputs: Tensor) -> Tensor:
 
 
 def _arguments(member: "Member") -> dict[str, Any]:
-    """The arguments of the member's objective: its parameters but those of the method and of modules beside it."""
+    """Return the arguments of the member's objective: its parameters but those of the method and of modules beside
+    it."""
     taken = {*member.method.parameters, *(name for one in member.method.beside for name in one.defaults())}
     return {name: value for name, value in member.config.parameters.items() if name not in taken}
 
 
 def objective_key(member: "Member") -> tuple[str, int, str, str]:
-    """The name and the identity of the member's objective, its arguments that are no floats, and those that are.
+    """Return the name and the identity of the member's objective, its arguments that are no floats, and those that are.
 
     Members that share the first three can be computed at once; those that share all need not even tell numbers apart.
     """
@@ -588,5 +591,5 @@ def objective_key(member: "Member") -> tuple[str, int, str, str]:
 
 
 def _changes(arguments: Sequence[Any]) -> list[int]:
-    """Where runs of equal ones start."""
+    """Return where runs of equal ones start."""
     return [i for i, one in enumerate(arguments) if i == 0 or one != arguments[i - 1]]

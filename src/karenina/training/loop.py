@@ -74,12 +74,12 @@ class Progress:
 
     @property
     def seconds_left(self) -> float:
-        """How long these models will take to the last step."""
+        """Return how long these models will take to the last step."""
         return self.models * (self.steps - self.step) / self.updates_per_second
 
     @property
     def share(self) -> float:
-        """How much of the whole call is done."""
+        """Return the fraction of the whole call that is done."""
         return (self.done + self.models * self.step / self.steps) / self.total
 
     def __str__(self) -> str:
@@ -412,12 +412,13 @@ with torch.autocast("cpu", torch.bfloat16):
 
 @cache
 def _bf16_on_cpu() -> bool:
-    """Tried in another process: on virtual machines that hide part of their CPU, torch dies of it (SIGILL)."""
+    """Return whether it works, tried out in another process: on virtual machines that hide part of their CPU, torch
+    dies of it (SIGILL)."""
     return subprocess.run([sys.executable, "-P", "-c", _PROBE], capture_output=True).returncode == 0
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    """A ValueError if this device cannot compute in this precision."""
+    """Raise a ValueError if this device cannot compute in this precision."""
     if precision == "bf16" and device.type == "cpu" and not _bf16_on_cpu():
         raise ValueError(
             "torch cannot compute in bf16 on this CPU; with the environment variable "
@@ -447,7 +448,7 @@ def at_precision(precision: str, device: torch.device) -> Iterator[None]:
 
 
 def divergence(row: dict[str, float], first_loss: float, finite: bool) -> str | None:
-    """Why training has diverged by this row of the history, or None. finite: whether the weights are."""
+    """Return why training has diverged by this row of the history, or None. finite: whether the weights are."""
     advice = f"by step {row['step']:.0f}: try a smaller learning rate"
     for name, value in row.items():
         if not np.isfinite(value):
@@ -458,7 +459,8 @@ def divergence(row: dict[str, float], first_loss: float, finite: bool) -> str | 
 
 
 def trace_steps(steps: int) -> list[int]:
-    """0 and 29 more moments up to the last step, evenly spaced on a log scale where integers allow."""
+    """Return the steps of a trace: 0 and 29 more moments up to the last step, evenly spaced on a log scale where
+    integers allow."""
     moments = [0]
     for moment in np.geomspace(1, steps, TRACE_LENGTH - 1):
         moments.append(max(round(float(moment)), moments[-1] + 1))

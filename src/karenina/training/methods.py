@@ -100,7 +100,7 @@ class Method:
     share: Callable[..., tuple[Tensor, Tensor]] | None = None
 
     def defaults(self) -> dict[str, Any]:
-        """All parameters and their default values; inspect.Parameter.empty for those that must be given."""
+        """Return all parameters and their default values; inspect.Parameter.empty for those that must be given."""
         found: dict[str, Any] = {}
         if self.objective is not None:
             arguments = list(inspect.signature(self.objective).parameters.values())[1:]
@@ -123,7 +123,8 @@ DISCRIMINATOR = Beside(
 
 
 def _from_pairs(average: objectives.Average) -> Method:
-    """The beta-VAE of posteriors that pairs share. k: how many factors a pair differs in. known: what is told of it."""
+    """Return the beta-VAE of posteriors that pairs share. Parameter k: how many factors a pair differs in; known: what
+    is known of that."""
     return Method(
         objectives.beta_vae,
         share=partial(objectives.share_posteriors, average=average),
@@ -161,12 +162,12 @@ METHODS: dict[str, Method] = {
 
 
 def names() -> tuple[str, ...]:
-    """All methods known by name: ours, then those of plug-ins."""
+    """Return all methods known by name: ours, then those of plug-ins."""
     return tuple(METHODS | _plugins.found("methods"))
 
 
 def find(method: "str | Objective | Method") -> tuple[str, Method]:
-    """Name and method: of a name, of an objective, or of a method.
+    """Find the name and the method that belong to a name, an objective or a method.
 
     What is not registered is named after its objective's module.
     """
@@ -190,7 +191,7 @@ SUPERVISION: dict[str, Any] = {"supervised": 100, **objectives.SUPERVISED_ARGUME
 
 
 def find_for(method: "str | Objective | Method", parameters: Mapping[str, Any]) -> Method:
-    """The method that these parameters ask for: with supervised= it also learns from labels."""
+    """Return the method that these parameters ask for: with supervised= it also learns from labels."""
     name, found = find(method)
     if not parameters.get("supervised"):
         return found
@@ -205,12 +206,12 @@ def find_for(method: "str | Objective | Method", parameters: Mapping[str, Any]) 
 
 
 def of_run(name: str) -> Method:
-    """The method of a stored run: a plain one where it was trained with an objective that is not registered."""
+    """Return the method of a stored run: a plain one where it was trained with an objective that is not registered."""
     return find(name)[1] if name in names() else Method()
 
 
 def defaults(method: "str | Objective | Method") -> dict[str, Any]:
-    """The parameters of a method and their default values.
+    """Return the parameters of a method and their default values.
 
     >>> defaults("beta_vae")
     {'beta': 4.0}
@@ -288,7 +289,7 @@ def check_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 def make_config(
     data: DataSet, method: str | Objective | Method, parameters: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Config:
-    """`settings`: the other arguments of `train`, with "auto" where the choice is ours."""
+    """Make the config of a run. `settings`: the other arguments of `train`, with "auto" where the choice is ours."""
     name = find(method)[0]
     if not parameters.get("supervised", True):  # none: as without the word
         parameters = {key: value for key, value in parameters.items() if key not in SUPERVISION}
@@ -326,7 +327,7 @@ def make_config(
 
 
 def check_data(data: DataSet, method: Method, config: Config) -> None:
-    """A ValueError where the data set lacks what the method learns from."""
+    """Raise a ValueError where the data set lacks what the method learns from."""
     given, factors = config.parameters, len(data.factor_names)
     if method.share is not None:
         Pairs(data, given["k"])
@@ -379,7 +380,7 @@ def _plain(value: Any) -> bool:
 
 
 def fingerprint(data: DataSet, *, labels: bool = True) -> str:
-    """A hash of some of the images and factors: equal for equal data sets, whatever they are called.
+    """Return a hash of some of the images and factors: equal for equal data sets, whatever they are called.
 
     labels=False: what it would be without factors.
     """

@@ -50,7 +50,8 @@ class BadFile(ValueError):
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any], *, older: Path | None = None) -> None:
-    """One metadata entry only: safetensors writes several in no fixed order, and equal runs should have equal bytes.
+    """Write tensors with one metadata entry only: safetensors writes several in no fixed order, and equal runs should
+    have equal bytes.
 
     It begins with the checksum of the whole file; older: where to keep the file that was there.
     """
@@ -64,7 +65,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any],
 
 
 def _checksum(content: bytes, found: str) -> str:
-    """SHA-256 of the file with the checksum found in it blanked."""
+    """Return the SHA-256 of the file with the checksum found in it blanked."""
     return hashlib.sha256(content.replace(found.encode(errors="replace"), _BLANK.encode(), 1)).hexdigest()
 
 
@@ -152,7 +153,7 @@ def load_weights(module: nn.Module, tensors: dict[str, Tensor], path: Path) -> N
 
 
 def within(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin so, by the rest of their names."""
+    """Return the tensors whose names begin so, by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
@@ -215,7 +216,7 @@ class Run:
 
     @property
     def steps_text(self) -> str:
-        """How far it is trained: "6000 steps", or of a run that was stopped "40 of 6000 steps"."""
+        """Return how far it is trained: "6000 steps", or of a run that was stopped "40 of 6000 steps"."""
         return f"{'' if self.stopped_at is None else f'{self.stopped_at} of '}{self.config.steps} steps"
 
     def _repr_html_(self) -> str:
@@ -230,9 +231,9 @@ class Run:
 
     @property
     def module(self) -> Autoencoder:
-        """The network, a torch module: `module.encode(x)` gives mean and log-variance, `module.decode(z)` logits (or
-        means, with a Gaussian likelihood), as tensors; `module.features`, `module.head` and `module.decoder` its parts.
-        """
+        """Return the network, a torch module: `module.encode(x)` gives mean and log-variance, `module.decode(z)` logits
+        (or means, with a Gaussian likelihood), as tensors; `module.features`, `module.head` and `module.decoder` its
+        parts."""
         return self._network
 
     @property
@@ -253,7 +254,7 @@ class Run:
 
     @torch.inference_mode()
     def encode(self, images: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Mean and log-variance, both (n, latents), of images (n, c, h, w): uint8, or floats in [0, 1]."""
+        """Return mean and log-variance, both (n, latents), of images (n, c, h, w): uint8, or floats in [0, 1]."""
         fast.keep_memory()
         checked = check_images(images, self.config.image_shape)
         network = self._network
@@ -272,7 +273,7 @@ class Run:
 
     @torch.inference_mode()
     def decode(self, codes: ArrayLike) -> NDArray[np.float32]:
-        """Images (n, c, h, w) in [0, 1] for codes (n, latents)."""
+        """Return images (n, c, h, w) in [0, 1] for codes (n, latents)."""
         fast.keep_memory()
         z = as_array(codes).astype(np.float32, copy=False)
         if z.ndim != 2 or z.shape[1] != self.latents:
@@ -285,7 +286,7 @@ class Run:
         return np.ascontiguousarray(images.cpu().numpy())
 
     def kl(self, images: ArrayLike) -> NDArray[np.float64]:
-        """KL(q(z_j|x) || p(z_j)) of each latent, averaged over the images: (latents,).
+        """Return KL(q(z_j|x) || p(z_j)) of each latent, averaged over the images: (latents,).
 
         For rounded codes (qlae) p is the distribution of all codes, which makes it the entropy of the latent's values.
         """
@@ -293,11 +294,11 @@ class Run:
 
     @property
     def quantised(self) -> bool:
-        """Whether codes are rounded, and so have no spread."""
+        """Return whether codes are rounded, and so have no spread."""
         return isinstance(self._network, QuantisedAutoencoder)
 
     def kl_of(self, mean: NDArray[np.float32], logvar: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The same, of posteriors (n, latents) that are known already."""
+        """Return what `kl` does, of posteriors (n, latents) that are known already."""
         return entropy_per_latent(mean) if self.quantised else kl_per_latent(mean, logvar)
 
     @torch.inference_mode()
@@ -308,7 +309,7 @@ class Run:
         *,
         posterior: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None,
     ) -> dict[str, float]:
-        """Averages over images (n, c, h, w): reconstruction (-log p(x|z), one sample of z), kl, elbo = -(both).
+        """Return averages over images (n, c, h, w): reconstruction (-log p(x|z), one sample of z), kl, elbo = -(both).
 
         Weighted neither by the method's strength nor by `reconstruction_weight`, so that runs can be compared.
         posterior: what `encode` gave for these images, where that is known already.
@@ -325,7 +326,7 @@ class Run:
         return {"reconstruction": reconstruction, "kl": kl, "elbo": -(reconstruction + kl)}
 
     def traverse(self, images: ArrayLike, **options: Any) -> "Traversal":
-        """Pictures of what each latent does, around images[0]: see karenina.training.pictures.traverse.
+        """Make pictures of what each latent does, around images[0]: see karenina.training.pictures.traverse.
 
         `run.traverse(images).save("traversal.png")` writes them to a file (or .gif).
         """
@@ -339,7 +340,7 @@ class Run:
 
 
 def check_images(images: ArrayLike, shape: Shape) -> NDArray[Any]:
-    """Images (n, c, h, w) as uint8 or float32, or a ValueError that says what is wrong with them."""
+    """Return images (n, c, h, w) as uint8 or float32, or raise a ValueError that says what is wrong with them."""
     array = as_array(images)
     if array.shape[1:] != shape or array.ndim != 4:
         raise ValueError(f"images have shape {array.shape}, expected (n, {', '.join(map(str, shape))})")
@@ -377,7 +378,7 @@ def shapes(make: Callable[[], torch.nn.Module]) -> dict[str, tuple[int, ...]]:
 def open(
     path: str | os.PathLike[str], *, encoder: Made | None = None, decoder: Made | None = None, device: str | None = None
 ) -> Run:
-    """The run in a directory. All files are checked, and none of their content is executed.
+    """Return the run in a directory. All files are checked, and none of their content is executed.
 
     A run that was stopped, however that came, is the model of its newest checkpoint, and `status` says of which step;
     the same call of `train` continues it.
@@ -414,7 +415,7 @@ def open(
 
 
 def _stopped(path: Path, config: Config) -> tuple[dict[str, Tensor], int, list[dict[str, float]]] | None:
-    """What `read_stopped` finds, unless a process is training the run."""
+    """Return what `read_stopped` finds, unless a process is training the run."""
     with held(path) as mine:
         return read_stopped(path, config) if mine else None
 
@@ -435,7 +436,7 @@ def as_run(given: Any, argument: str = "run") -> Run:
 
 
 def open_as(path: Path, config: Config, method: Method, device: str | None = None) -> Run:
-    """The finished run in a directory, with the network of this method."""
+    """Return the finished run in a directory, with the network of this method."""
     tensors, about = read_tensors(path / "model.safetensors")
     if about.get("own_network") and method == Method():
         raise ValueError(
@@ -445,7 +446,8 @@ def open_as(path: Path, config: Config, method: Method, device: str | None = Non
 
 
 def _network(file: Path, config: Config, method: Method, tensors: dict[str, Tensor], device: str | None) -> Autoencoder:
-    """The network of a config and a method with the weights of a file, which must be all that it has, and finite."""
+    """Return the network of a config and a method with the weights of a file, which must be all that it has, and
+    finite."""
     if shapes(lambda: make_network(config, method)) != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
         raise BadFile(f"{file} does not hold the network that {file.parent / 'run.json'} describes")
     if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
@@ -457,7 +459,7 @@ def _network(file: Path, config: Config, method: Method, tensors: dict[str, Tens
 
 
 def _with_own(path: Path, config: Config, method: Method, given: OwnNetworks | None) -> Method:
-    """The method with the networks of the user's that the run was trained with, if it was."""
+    """Return the method with the user's networks if the run was trained with some."""
     if not is_own(config.network):
         if given is not None:
             raise ValueError(f"the run in {path} has the network {config.network}, none of your own")
@@ -474,7 +476,7 @@ def _with_own(path: Path, config: Config, method: Method, given: OwnNetworks | N
 
 
 def pick_device(name: str) -> torch.device:
-    """The device of this name, tried out: torch names many that a machine does not have."""
+    """Return the device of this name, tried out: torch names many that a machine does not have."""
     if name == "auto":
         name = os.environ.get("KARENINA_DEVICE") or "auto"
     if name == "auto":
@@ -491,7 +493,8 @@ def pick_device(name: str) -> torch.device:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """run.json, with its config checked: format, config, versions, status (running, finished or failed), reason."""
+    """Read run.json and check its config; return format, config, versions, status (running, finished or failed),
+    reason."""
     file = path / "run.json"
     try:
         about = read_json(file)
@@ -513,7 +516,7 @@ def read_about(path: Path) -> dict[str, Any]:
 
 
 def _read_intact(path: Path, name: str, read: Callable[[Path], Any]) -> Any:
-    """What is in a file of a finished run, which must have the checksum in run.json if there is one."""
+    """Read a file of a finished run, which must have the checksum in run.json if there is one."""
     file = path / name
     files = read_about(path).get("files")
     expected = files.get(name) if isinstance(files, dict) else None
@@ -538,7 +541,7 @@ def _read_trace(file: Path) -> NDArray[np.float16]:
 def write_about(
     path: Path, config: Config, status: str, reason: str | None = None, files: Mapping[str, str] | None = None
 ) -> None:
-    """files: name -> checksum, of the files that do not carry their own."""
+    """Write run.json. files: name -> checksum, of the files that do not carry their own."""
     versions = {
         "karenina": karenina.__version__,
         "python": platform.python_version(),
@@ -552,7 +555,8 @@ def write_about(
 
 
 def _built_by_own_method(run: Run) -> bool:
-    """Whether a method that is not registered built the network, with other layers than the one of its name has."""
+    """Return whether a method that is not registered built the network, with other layers than the one of its name
+    has."""
     if run.config.method in names() or is_own(run.config.network):
         return False
     with torch.device("meta"):
@@ -562,7 +566,7 @@ def _built_by_own_method(run: Run) -> bool:
 
 
 def write_run(path: Path, run: Run) -> None:
-    """run.json comes last: a directory that says "finished" has everything."""
+    """Write the files of a finished run. run.json comes last: a directory that says "finished" has everything."""
     about = {"format": FORMAT, **({"own_network": True} if _built_by_own_method(run) else {})}
     write_tensors(path / "model.safetensors", run.module.state_dict(), about)
     with atomic(path / "history.parquet") as part:
@@ -579,7 +583,8 @@ _STEP = 1e-4  # in float64 the error of a central difference is about 1e-8 of th
 
 @torch.inference_mode()
 def decoder_jacobian(run: Run, codes: ArrayLike) -> NDArray[np.float64]:
-    """d decoder(z) / d z at codes (n, L): (n, pixels, L), of the decoder's output before the last non-linearity.
+    """Return d decoder(z) / d z at codes (n, L) as (n, pixels, L), of the decoder's output before the last
+    non-linearity.
 
     By central differences on a float64 copy of the network, so that it works for any decoder.
     """
@@ -607,7 +612,8 @@ def discriminator_accuracy(
     learning_rate: float = 1e-3,
     seed: int = 0,
 ) -> float:
-    """Accuracy, on the half that is held out, of a network that tells two kinds of pictures (n, c, h, w) apart.
+    """Train a network to tell two kinds of pictures (n, c, h, w) apart; return its accuracy on the half that is held
+    out.
 
     Convolutions 4 x 4 with stride 2 down to a side of 4 or less, batch normalisation, Adam, a fixed number of steps, as
     Estermann and Wattenhofer (2023) released it, with fewer and larger steps: theirs has another layer of 512 units,
@@ -638,8 +644,8 @@ def discriminator_accuracy(
         optimiser.step()
     network.eval()
     with torch.inference_mode():
-        told = torch.cat([network(images[rows])[:, 0] for rows in held.split(512)]) > 0
-    return float((told == (kind[held] > 0)).float().mean())
+        recognised = torch.cat([network(images[rows])[:, 0] for rows in held.split(512)]) > 0
+    return float((recognised == (kind[held] > 0)).float().mean())
 
 
 def _discriminator(channels: int, height: int, width: int) -> nn.Sequential:

@@ -97,7 +97,7 @@ TRACKERS: dict[str, Callable[[str], Tracker]] = {
 
 @contextmanager
 def open_tracker(spec: str | None) -> Iterator[Tracker | None]:
-    """The tracker of "tensorboard:DIR", "mlflow:URI" or "wandb:PROJECT"; None for None.
+    """Open the tracker of "tensorboard:DIR", "mlflow:URI" or "wandb:PROJECT"; None for None.
 
     >>> with open_tracker(None) as tracker:
     ...     print(tracker)
