@@ -24,74 +24,43 @@ from karenina._words import hint
 from karenina.data.dataset import DataSet, FactorBox, FactorGrid, TableDataSet
 from karenina.data.sampling import biased
 
-# How factors are drawn, for every set: see karenina.data.sampling.
+# Every data set has these options, by which its factors are drawn: see karenina.data.sampling.
 OPTIONS = ("correlate", "sigma", "only", "held_out")
 
 __all__ = ["DataSet", "Entry", "FactorBox", "FactorGrid", "TableDataSet", "catalogue", "load", "load_again", "names"]
 
 
-def _blobs(data_dir: Path | None) -> DataSet:
-    from karenina.data.blobs import blobs
-
-    return blobs()
+def _module(name: str) -> Any:
+    """Return a module of this package, which may need what an extra installs (h5py, pillow)."""
+    return _plugins.need(f"karenina.data.{name}")
 
 
 def _dsprites(data_dir: Path | None) -> DataSet:
-    from karenina.data.dsprites import dsprites
-    from karenina.data.official import dsprites_file
-
-    return (data_dir and dsprites_file(data_dir)) or dsprites()
-
-
-def _painted(variant: str) -> Callable[[Path | None], DataSet]:
-    """Return the loader of a set that paints on dSprites by chance."""
-
-    def load_variant(data_dir: Path | None) -> DataSet:
-        from karenina.data import dsprites
-
-        return getattr(dsprites, variant)(_dsprites(data_dir))
-
-    return load_variant
-
-
-def _scream_dsprites(data_dir: Path | None, painting: str | os.PathLike[str] | None = None) -> DataSet:
-    from karenina.data.dsprites import load_painting, scream_dsprites
-
-    canvas = load_painting(data_dir, Path(str(painting)) if painting else None)
-    return scream_dsprites(_dsprites(data_dir), canvas)
+    return (data_dir and _module("official").dsprites_file(data_dir)) or _module("dsprites").dsprites()
 
 
 def _shapes3d(data_dir: Path | None) -> DataSet:
-    from karenina.data.official import shapes3d_file
-    from karenina.data.shapes3d import shapes3d
-
-    return (data_dir and shapes3d_file(data_dir)) or shapes3d()
+    return (data_dir and _module("official").shapes3d_file(data_dir)) or _module("shapes3d").shapes3d()
 
 
-def _official(reader: str, *version: str) -> Callable[[Path | None], DataSet]:
-    """Return the loader of official files that no renderer of ours can replace."""
-
-    def load_file(data_dir: Path | None) -> DataSet:
-        from karenina.data import official
-
-        return getattr(official, reader)(data_dir, *version)
-
-    return load_file
+def _scream_dsprites(data_dir: Path | None, painting: str | os.PathLike[str] | None = None) -> DataSet:
+    canvas = _module("dsprites").load_painting(data_dir, Path(str(painting)) if painting else None)
+    return _module("dsprites").scream_dsprites(_dsprites(data_dir), canvas)
 
 
-# One line per data set: (data_dir, a folder with official files or None, **options) -> the data set.
+# Each is called with data_dir, a folder with official files or None, and with **options, and returns the data set.
 REGISTRY: dict[str, Callable[..., DataSet]] = {
-    "blobs": _blobs,
+    "blobs": lambda data_dir: _module("blobs").blobs(),
     "dsprites": _dsprites,
-    "color_dsprites": _painted("color_dsprites"),
-    "noisy_dsprites": _painted("noisy_dsprites"),
+    "color_dsprites": lambda data_dir: _module("dsprites").color_dsprites(_dsprites(data_dir)),
+    "noisy_dsprites": lambda data_dir: _module("dsprites").noisy_dsprites(_dsprites(data_dir)),
     "scream_dsprites": _scream_dsprites,
     "shapes3d": _shapes3d,
-    "smallnorb": _official("smallnorb_file"),
-    "cars3d": _official("cars3d_file"),
-    "mpi3d_toy": _official("mpi3d_file", "toy"),
-    "mpi3d_realistic": _official("mpi3d_file", "realistic"),
-    "mpi3d_real": _official("mpi3d_file", "real"),
+    "smallnorb": lambda data_dir: _module("official").smallnorb_file(data_dir),
+    "cars3d": lambda data_dir: _module("official").cars3d_file(data_dir),
+    "mpi3d_toy": lambda data_dir: _module("official").mpi3d_file(data_dir, "toy"),
+    "mpi3d_realistic": lambda data_dir: _module("official").mpi3d_file(data_dir, "realistic"),
+    "mpi3d_real": lambda data_dir: _module("official").mpi3d_file(data_dir, "real"),
 }
 
 
@@ -133,21 +102,17 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
         loader = REGISTRY[text] if text in REGISTRY else _plug_in(text)
         known = [*list(inspect.signature(loader).parameters)[1:], "side", *OPTIONS]
         if options.get("size") is not None and "size" not in known and "side" not in options:
-            options["side"] = options.pop("size")  # the word for images of your own
+            options["side"] = options.pop("size")  # Images of a user's own have this word for it.
         for option in options:
             if option not in known:
                 raise ValueError(f"{text} has no option {option!r}; {hint(option, known)}")
         own = {name: value for name, value in options.items() if name != "side"}
         data = loader(where, **own)
         if options.get("side") is not None:
-            from karenina.data.resized import with_side
-
-            data = with_side(data, options["side"])
+            data = _module("resized").with_side(data, options["side"])
         data.name = text
     elif found := own_path(text, data_dir):
-        from karenina.data.user_images import open_path
-
-        data = open_path(found, **options)
+        data = _module("user_images").open_path(found, **options)
     else:
         raise ValueError(f"no data set and no file {text!r}; {hint(text, names())}")
     plain = data.name
@@ -156,7 +121,7 @@ def load(name: str | os.PathLike[str], *, data_dir: str | os.PathLike[str] | Non
     if any(value is not None for value in bias.values()):
         data = biased(data, **bias)
         if isinstance(bias.get("correlate"), str):
-            bias["correlate"] = bias["correlate"].replace(",", "+")  # one spelling in names
+            bias["correlate"] = bias["correlate"].replace(",", "+")  # Names have one spelling.
         data.name = join_name(plain, {**options, **bias})
     return data
 
@@ -260,7 +225,7 @@ def join_name(name: str, options: Mapping[str, Any]) -> str:
 def _value(text: str) -> Any:
     if text in _WORDS:
         return _WORDS[text]
-    if re.match(r"0\d|.*_", text):  # a file that is called 007 or 20_30
+    if re.match(r"0\d|.*_", text):  # It may be a file that is called 007 or 20_30.
         return text
     for kind in (int, float):
         try:
@@ -291,13 +256,13 @@ class Entry:
 
 def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
     """List every data set with what it holds, or with what is missing to load it."""
-    _official_files(data_dir)  # an error once, not for each
+    _official_files(data_dir)  # A missing folder is one error, and not one for each set.
     entries = []
     for name in names():
         try:
             data = load(name, data_dir=data_dir)
         except ValueError as error:
-            entries.append(Entry(name, "", "", str(error).split(": ")[0]))  # loading it says the rest
+            entries.append(Entry(name, "", "", str(error).split(": ")[0]))  # Loading it gives the whole message.
             continue
         factors = ", ".join(f"{f} {s or 'continuous'}" for f, s in zip(data.factor_names, data.factor_sizes))
         shape = "x".join(map(str, data.image_shape))

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from karenina._files import atomic
 from karenina._notebook import facts, picture
 
-# Factor rows (n, k) that have been checked, and a generator for data sets with chance in them -> uint8 (n, c, h, w).
+# It is called with checked factor rows (n, k) and a generator for random parts, and returns uint8 (n, c, h, w).
 Render = Callable[[NDArray, np.random.Generator], NDArray[np.uint8]]
 Fixed = Mapping[str, ArrayLike]
 
@@ -62,7 +62,8 @@ def _fixed(factors: "FactorGrid | FactorBox", rows: NDArray, fixed: Fixed | None
 
 
 class Factors(Protocol):
-    """What a data set needs to know of its factors. Where they are not `numbered`, the last five are missing."""
+    """The factors of a data set: names, ranges, and how rows are checked and drawn. The last five need them to be
+    `numbered`."""
 
     names: tuple[str, ...]
     continuous: bool
@@ -201,7 +202,7 @@ class FactorBox:
         if rows.dtype.kind not in "iuf":
             raise ValueError(f"factor rows must be numbers, got {rows.dtype}")
         rows = rows.astype(np.float64, copy=False)
-        bad = ~((rows >= np.array(self.low)) & (rows <= np.array(self.high)))  # NaN is bad too
+        bad = ~((rows >= np.array(self.low)) & (rows <= np.array(self.high)))  # Written so that NaN is bad, too.
         if bad.any():
             column = int(np.argwhere(bad)[0, 1])
             raise ValueError(
@@ -294,7 +295,7 @@ class DataSet:
     """
 
     labelled = True
-    pairs: NDArray[np.int64] | None = None  # (m, 2), images that belong together: see karenina.data.sampling.Pairs
+    pairs: NDArray[np.int64] | None = None  # (m, 2), see karenina.data.sampling.Pairs
 
     def __init__(
         self,
@@ -419,7 +420,7 @@ class TableDataSet(DataSet):
         if len(table) == 0:
             raise ValueError(f"{name} holds no images")
         self.labelled = bool(names)
-        self.unreadable: tuple[str, ...] = ()  # files that were left out
+        self.unreadable: tuple[str, ...] = ()  # Names of files that were left out.
         self.table = table
         self.details = dict(details or {})
         self._fetch = fetch
@@ -474,7 +475,7 @@ class TableDataSet(DataSet):
             raise ValueError(f"{self.name} has no factors: use sample(n, rng) or at(index)")
         if self._rows_of is None:
             order: dict[bytes, list[int]] = {}
-            for i, row in enumerate(np.asarray(self.table, np.float64) + 0.0):  # -0, which has other bytes, becomes 0
+            for i, row in enumerate(np.asarray(self.table, np.float64) + 0.0):  # -0 has other bytes than 0.
                 order.setdefault(row.tobytes(), []).append(i)
             self._rows_of = {key: np.array(value) for key, value in order.items()}
         index = np.empty(len(rows), np.int64)
@@ -496,7 +497,7 @@ def traversals(data: DataSet, columns: int = 10, seed: int = 0) -> list[tuple[st
         rows = min(4, -(-len(data) // columns))
         order = rng.permutation(len(data))[: rows * columns]
         return [("", data.at(part)) for part in np.array_split(order, rows)]
-    # Somewhere in the middle, not the middle itself: colours that are all alike would hide what each factor does.
+    # Values near the middle, but not the middle itself: colours that are all alike would hide what each factor does.
     middle = rng.uniform(0.2, 0.8, len(data.factor_names))
     if isinstance(data.factors, FactorGrid):
         values = [
@@ -504,7 +505,7 @@ def traversals(data: DataSet, columns: int = 10, seed: int = 0) -> list[tuple[st
         ]
         base = np.round(middle * (np.array(data.factors.sizes) - 1)).astype(int)
     else:
-        # Half a step in from both ends: the ends of an angle are the same picture.
+        # Values begin half a step from both ends, because the ends of an angle are the same picture.
         step = (np.arange(columns) + 0.5) / columns
         values = [low + step * (high - low) for low, high in zip(data.factors.low, data.factors.high)]
         base = data.factors.low + middle * np.subtract(data.factors.high, data.factors.low)

@@ -32,12 +32,13 @@ from typing import Any
 from karenina._files import atomic
 from karenina._words import hint
 
-MOST_BYTES = 1 << 30  # of a file whose size is not known
+MOST_BYTES = 1 << 30  # A file whose size is not known may have no more.
 
 
 @dataclass(frozen=True)
 class File:
-    """A file to fetch. most: bytes, where its size is not known. unpack: "gunzip", "cars", or None for as it is."""
+    """A file to fetch. most: how many bytes it may have where its size is not known. unpack: "gunzip", "cars", or None
+    for as it is."""
 
     filename: str
     urls: tuple[str, ...]
@@ -63,7 +64,7 @@ def _mpi3d(version: str, second: str) -> File:
             f"https://storage.googleapis.com/mpi3d_disentanglement_dataset/data/{second}",
             f"https://storage.googleapis.com/disentanglement_dataset/Final_Dataset/{name}",
         ),
-        most=1 << 34,  # the largest has 12.7 GB
+        most=1 << 34,  # The largest has 12.7 GB.
     )
 
 
@@ -118,16 +119,17 @@ SOURCES: dict[str, tuple[File, ...]] = {
 }
 
 
-# Called with the file's name, the bytes that are there, and the bytes in all if the server says so.
+# It is called with the file's name, the bytes that are there, and the bytes in all if the server says so.
 Progress = Callable[[str, int, int | None], None]
 
 _CHUNK = 1 << 18
-_HEADROOM = 1 << 28  # bytes that a file of unknown size leaves on the disk
+_HEADROOM = 1 << 28  # A file of unknown size leaves so many bytes on the disk.
 
 
 @dataclass(frozen=True)
 class _Limits:
-    """What servers may take: `seconds` for all headers of an answer, and then for every `seconds` * `slowest` bytes.
+    """The time that servers may take: `seconds` for all headers of an answer, and then for every `seconds` * `slowest`
+    bytes.
 
     retries, backoff: of `get_file`.
     """
@@ -144,15 +146,16 @@ class _Limits:
 
 
 class DownloadError(OSError):
-    """No mirror gave the complete file."""
+    """The error where no mirror gave the complete file."""
 
 
 class _WrongFile(Exception):
-    """A mirror gave something else than the file: what was received is discarded."""
+    """The error where a mirror gave something else than the file: what was received is discarded."""
 
 
 class _BadAnswer(Exception):
-    """A mirror announces an impossible size, or one for which there is no room: what was received is kept."""
+    """The error where a mirror announces a size that is impossible or for which there is no room: what was received is
+    kept."""
 
 
 def get(name: str, data_dir: str | os.PathLike[str], progress: Progress | None = None) -> list[Path]:
@@ -186,7 +189,7 @@ def get_file(
     if _in_place(target, file):
         return target
     with _only_here(packed) as part:
-        if _in_place(target, file):  # by another process, while we waited
+        if _in_place(target, file):  # Another process did it while we waited.
             return target
         source = packed if packed.exists() else part
         if source == packed:
@@ -355,7 +358,7 @@ def _fetch(
             return
         except urllib.error.HTTPError as error:
             with contextlib.closing(error):
-                if error.code == 416 and before:  # nothing after what we have: it is whole, or it is another file
+                if error.code == 416 and before:  # There is nothing after what we have: it is whole, or another file.
                     if file.size is not None and before != file.size:
                         raise _WrongFile(f"{before:,} bytes were there, expected {file.size:,}") from None
                     return
@@ -363,7 +366,7 @@ def _fetch(
                     raise
                 reason: Exception = error
         except urllib.error.URLError as error:
-            if not started:  # nobody there: the next mirror is a better bet than waiting
+            if not started:  # Nobody answers: the next mirror is a better choice than waiting.
                 raise
             reason = error
         except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
@@ -377,7 +380,7 @@ def _fetch(
 
 
 class _Deadline:
-    """When the answer that is waited for must be there, and what to say if it is not."""
+    """The time by which an answer must be there, and the message if it is not."""
 
     def __init__(self, limits: _Limits):
         self.limits = limits
@@ -388,8 +391,8 @@ class _Deadline:
 
 
 class _Timed(io.RawIOBase):
-    """What a socket receives before a deadline. Its own time limit is for each receive, which a server that sends a
-    byte at a time never exceeds."""
+    """The bytes that a socket receives before a deadline. Its own time limit is for each receive, which a server that
+    sends a byte at a time never exceeds."""
 
     def __init__(self, connection: socket.socket, deadline: _Deadline):
         self._connection, self._deadline = connection, deadline
@@ -415,7 +418,7 @@ class _Timed(io.RawIOBase):
 
 
 class _Patient(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
-    """Opens http and https addresses whose answers, from the status line to the last byte, have a deadline."""
+    """A handler of http and https addresses whose answers, from the status line to the last byte, have a deadline."""
 
     def __init__(self, deadline: _Deadline):
         super().__init__()
@@ -463,7 +466,7 @@ def _stream(
         at, missing = done, f"fewer than {limits.block:,.0f} bytes"
         deadline.extend(missing)
         with part.open("ab" if resumed else "wb") as out:
-            while chunk := response.read1(_CHUNK):  # what there is: waiting for a full chunk would hide a slow server
+            while chunk := response.read1(_CHUNK):  # To wait for a full chunk would hide a slow server.
                 done += len(chunk)
                 if done > (file.most if total is None else total):
                     raise _WrongFile(f"more than {(file.most if total is None else total):,} bytes came")
@@ -507,7 +510,7 @@ def _check(found: Path, file: File) -> None:
         try:
             with zipfile.ZipFile(found) as archive:
                 broken = archive.testzip()
-        except Exception as error:  # a damaged archive raises anything
+        except Exception as error:  # A damaged archive raises anything.
             raise _WrongFile(f"it is no whole zip archive ({error})") from None
         if broken:
             raise _WrongFile(f"{broken} inside it is damaged")

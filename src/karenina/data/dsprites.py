@@ -28,13 +28,13 @@ from karenina.data.files import open_image
 GRID = FactorGrid(("shape", "scale", "orientation", "x", "y"), (3, 6, 40, 32, 32))
 
 PAINTING_FILES = ("scream.jpg", "scream.jpeg", "scream.png")
-PAINTING_SIZE = (350, 274)  # width, height: the most that is kept of the painting
+PAINTING_SIZE = (350, 274)  # Width and height: a larger painting is shrunk to fit.
 
 _RADIUS = 9.6
 _ASPECT = 1.33
 _CORNERS = 150
 _SUBPIXEL = 256
-_BLOCK = 1024  # images drawn at once: bounds the memory of a request for the whole grid
+_BLOCK = 1024  # Images drawn at once, which bounds the memory for the whole grid.
 
 
 def _polygons() -> NDArray[np.float64]:
@@ -54,7 +54,7 @@ def _outlines() -> NDArray[np.float64]:
     """Return the outlines of every shape, scale and orientation around the origin, in subpixels: (3 * 6 * 40, 2,
     151)."""
     shapes, scales, orientations = GRID.sizes[:3]
-    turn = 2 * np.pi * (np.arange(orientations) % 39) / 39  # exactly the same picture at 0 and 39
+    turn = 2 * np.pi * (np.arange(orientations) % 39) / 39  # The picture is exactly the same at 0 and 39.
     cos, sin = np.cos(turn), np.sin(turn)
     rotation = np.stack([cos, sin, -sin, cos], axis=1).reshape(-1, 2, 2)
     size = _SUBPIXEL * _RADIUS * (0.5 + 0.1 * np.arange(scales))

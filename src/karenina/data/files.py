@@ -35,7 +35,7 @@ with extras():
 
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 _BLOCK_BYTES = 1 << 26
-# What may be kept in memory.
+# Arrays of no more bytes than this are kept in memory.
 MEMORY_LIMIT = 1 << 30
 
 _MAGIC = (
@@ -138,7 +138,11 @@ class NpzArray:
 
 def npz_array(path: Path, key: str, expected: str) -> NpzArray:
     """Return where an array lies inside an .npz and what it is, without reading its data."""
-    keys = archive_keys(path, expected)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            keys = npz_keys(archive)
+    except Exception as error:  # A damaged archive raises anything.
+        raise bad(path, expected, error) from None
     if key not in keys:
         raise ValueError(f"{path} holds the arrays {', '.join(keys) or '(none)'}, expected {expected}")
     with readable(path, expected), zipfile.ZipFile(path) as archive:
@@ -159,15 +163,6 @@ def npz_array(path: Path, key: str, expected: str) -> NpzArray:
     return NpzArray(path, key, header.shape, header.dtype, offset)
 
 
-def archive_keys(path: Path, expected: str) -> list[str]:
-    """Return the names of the arrays in an .npz."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return npz_keys(archive)
-    except Exception as error:  # a damaged archive raises anything
-        raise bad(path, expected, error) from None
-
-
 def npz_small(path: Path, *keys: str) -> dict[str, NDArray]:
     """Return those of these arrays that an .npz has, whole: labels and names, which must fit into memory."""
     return load_npz(path, *keys, limit=MEMORY_LIMIT)
@@ -178,7 +173,7 @@ def open_h5(path: Path, expected: str) -> Iterator[h5py.File]:
     """Open an HDF5 file; a ValueError says what the file is instead."""
     try:
         file = h5py.File(path, "r")
-    except Exception as error:  # a damaged file raises OSError, RuntimeError or KeyError
+    except Exception as error:  # A damaged file raises OSError, RuntimeError or KeyError.
         raise bad(path, expected, error) from None
     with readable(path, expected), file:
         yield file
@@ -204,13 +199,13 @@ def _follow(file: h5py.File, key: str) -> Any:
     """Return what a path leads to by hard and soft links alone; None where it leads nowhere."""
     at: Any = file
     parts = [part.encode() for part in key.split("/")]
-    for _ in range(100):  # soft links may go in circles
+    for _ in range(100):  # Soft links may go in circles.
         if not parts or not isinstance(at, h5py.Group):
             break
         part = parts.pop(0)
         if part in (b"", b"."):
             continue
-        links = at.id.links  # at.get would open the other end to see whether it is there
+        links = at.id.links  # To use at.get would open the other end to see whether it is there.
         if not links.exists(part):
             return None
         kind = links.get_info(part).type
@@ -235,7 +230,7 @@ def h5_small(file: h5py.File, key: str, expected: str) -> NDArray | None:
 def h5_whole(dataset: Any) -> NDArray:
     """Return all of a dataset of numbers or text."""
     text = h5py.check_string_dtype(dataset.dtype)
-    if not text and dataset.dtype.kind not in "biuf":  # not even read: HDF5 can crash on damaged lists of lists
+    if not text and dataset.dtype.kind not in "biuf":  # Reading damaged lists of lists can crash HDF5.
         raise ValueError(f"{dataset.name} is {dataset.dtype}, expected numbers or text")
     if dataset.dtype.itemsize * math.prod(dataset.shape) > MEMORY_LIMIT:
         raise ValueError(f"{dataset.name} is {dataset.dtype} {dataset.shape}, too large for memory")
@@ -255,14 +250,14 @@ def h5_blocks(path: Path, key: str) -> Iterator[NDArray]:
             yield dataset[start : start + step]
 
 
-_MARK = 12  # characters of a hash in the name of a cache
+_MARK = 12  # Names of caches have so many characters of a hash.
 
 Rows = Callable[[NDArray[np.int64]], NDArray]
 
 
 def memory_rows(array: NDArray) -> Rows:
     """Return the rows of an array in memory."""
-    found: Any = partial(getitem, array)  # which workers can be sent
+    found: Any = partial(getitem, array)  # A partial, unlike a lambda, can be sent to workers.
     return found
 
 
@@ -279,7 +274,7 @@ class MappedRows:
     def __call__(self, index: NDArray[np.int64]) -> NDArray:
         if self._map is None:
             mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape)
-            self._map = np.asarray(mapped)  # the plain array indexes faster than its subclass
+            self._map = np.asarray(mapped)  # The plain array indexes faster than its subclass.
         return self._map[index]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -377,9 +372,9 @@ class CachedRows:
         return f"{os.path.basename(place)}-{hashlib.sha256(os.fsencode(place)).hexdigest()[:_MARK]}"
 
     def _open(self) -> Rows:
-        # Of many workers one makes the cache, and the others wait. The folder, as HDF5 has locks of its own on files.
+        # One of many workers makes the cache, and the others wait. They lock the folder, as HDF5 locks files itself.
         with held(self.sources[0].parent, wait=True):
-            # A folder beside a source is not ours: there we take away what we left of this source alone.
+            # A folder beside a source is the user's: only what is left of this source's caches is removed there.
             sweep(self.path.parent, "*" if self.folder is not None else f"{glob.escape(self._stem)}.{'?' * _MARK}.*")
             try:
                 start = _start(self.path, self.shape)
@@ -395,7 +390,7 @@ class CachedRows:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(self.path.parent).free < size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        # Written, not mapped: a full disk is then an error, and not the signal that ends the process.
+        # The file is written and not mapped, so that a full disk is an error and not a signal that ends the process.
         with atomic(self.path) as part, part.open("wb") as file:
             header = {"descr": "|u1", "fortran_order": False, "shape": self.shape}
             np.lib.format.write_array_header_1_0(file, header)
@@ -437,6 +432,6 @@ def _start(path: Path, shape: tuple[int, ...]) -> Any:
     try:
         with open_regular(path) as file:
             header = npy_header(file, path.stat().st_size)
-    except Exception:  # there is none, or it is damaged
+    except Exception:  # There is none, or it is damaged.
         return None
     return header.start if (header.shape, header.dtype, header.fortran) == (shape, np.uint8, False) else None

@@ -53,7 +53,7 @@ MPI3D_FACTORS = (
 MPI3D_SIZES = ((6, 6, 2, 3, 3, 40, 40), (4, 4, 2, 3, 3, 40, 40))
 
 
-# The first arguments of these are given by functools.partial, which can be sent to workers.
+# The first arguments of the next three are bound by functools.partial, which can be sent to workers.
 def _grid_images(grid: FactorGrid, fetch: Rows, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
     """Return the images of factor rows, when the images lie in the grid's own order."""
     return fetch(np.ravel_multi_index(tuple(rows.T), grid.sizes))
@@ -67,7 +67,7 @@ def _channels_first(rows: Rows, index: NDArray[np.int64]) -> NDArray[np.uint8]:
 def _binary_images(rows: Rows, index: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return stored bits (n, 512) as images (n, 1, 64, 64) of 0 and 255."""
     bits = np.unpackbits(rows(index), axis=1)
-    return np.negative(bits, out=bits).reshape(len(bits), 1, 64, 64)  # -1 is 255 in uint8
+    return np.negative(bits, out=bits).reshape(len(bits), 1, 64, 64)  # In uint8, -1 is 255.
 
 
 def dsprites_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> DataSet | None:
@@ -92,7 +92,7 @@ def dsprites_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> Dat
     if len(shape) != 3 or shape[1:] != (64, 64) or dtype != np.uint8:
         raise ValueError(f"{path}: imgs is {dtype} {shape}, expected {expected}")
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 6:
-        labels = labels[:, 1:]  # the first is the colour, always white
+        labels = labels[:, 1:]  # The first is the colour, which is always white.
     fetch: Rows
     if shape[0] < 10_000:
         images = np.concatenate(list(read()))[:, None]
@@ -258,7 +258,7 @@ def norb_matrix(path: Path) -> NDArray:
 
 @dataclass
 class InstanceImages:
-    """Factor rows to images of any of the objects that share these factors.
+    """Images of factor rows: for each row that of any of the objects that share these factors.
 
     order: image numbers, sorted by grid cell; start, count: each cell's part of it.
     """
@@ -288,7 +288,7 @@ def smallnorb_file(folder: Path | None, *, _sizes: tuple[int, ...] | None = None
         raise missing("smallnorb", f"{files} (0.9 GB)", folder)
     source = f"smallnorb {' + '.join(s for s, path in parts.items() if path)}{' only' if len(paths) == 1 else ''}"
     category, instance, elevation, azimuth, lighting = np.concatenate([_norb_labels(path) for path in paths]).T
-    rows = np.column_stack((category, elevation, azimuth // 2, lighting))  # azimuths are stored as 0, 2, ..., 34
+    rows = np.column_stack((category, elevation, azimuth // 2, lighting))  # Azimuths are stored as 0, 2, ..., 34.
     grid = FactorGrid(SMALLNORB_GRID.names, _sizes or SMALLNORB_GRID.sizes)
     if rows.min() < 0 or (rows >= np.array(grid.sizes)).any():
         raise ValueError(f"{source}: labels up to {rows.max(axis=0).tolist()}, expected below {grid.sizes}")
@@ -375,7 +375,7 @@ def _read_car(path: Path) -> NDArray[np.uint8]:
 
     try:
         return loadmat(path, variable_names=["im"])["im"]
-    except Exception as error:  # a damaged file raises anything from OSError to zlib.error and IndexError
+    except Exception as error:  # A damaged file raises anything.
         raise ValueError(f"{path} is damaged: {error}; delete it and get it again") from None
 
 

@@ -23,17 +23,17 @@ from numpy.typing import ArrayLike, NDArray
 from karenina.data.dataset import DataSet, FactorBox, FactorGrid, Fixed, TableDataSet
 
 SIGMA = 0.2
-_MOST_ROUNDS = 10_000  # of proposals, before a bias is taken to leave nothing
+_MOST_ROUNDS = 10_000  # After so many rounds of proposals a bias is taken to leave nothing.
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
 _RANGE = re.compile(rf"(?P<low>{_NUMBER})(?:\.\.(?P<high>{_NUMBER}))?")
 
 Floats = NDArray[np.float64]
-Condition = tuple[int, float, float]  # column, and the range of values, both ends included
+Condition = tuple[int, float, float]  # A column and its range of values, both ends included.
 
 
 @dataclass(frozen=True)
 class Bias:
-    """How likely a factor row is to be drawn, relative to a uniform draw.
+    """A bias of factor rows: how likely each is to be drawn, relative to a uniform draw.
 
     pairs: columns that are correlated. sigma: how loosely. only: conditions that all hold. held_out: conditions that
     never all hold. low, high: the range of each factor.
@@ -96,7 +96,8 @@ def _all_hold(conditions: tuple[Condition, ...], rows: NDArray[Any]) -> NDArray[
 
 @dataclass(frozen=True)
 class BiasedGrid(FactorGrid):
-    """A grid whose rows are not drawn uniformly. base: that of the set that was biased, which may be biased itself."""
+    """A grid whose rows are not drawn uniformly. base: the grid of the set that was biased, which may be biased
+    itself."""
 
     base: FactorGrid = field(kw_only=True)
     bias: Bias = field(kw_only=True)
@@ -124,7 +125,8 @@ class BiasedGrid(FactorGrid):
 
 @dataclass(frozen=True)
 class BiasedBox(FactorBox):
-    """Continuous factors that are not drawn uniformly. base: those of the whole set, which may have a gap or be a part.
+    """Continuous factors that are not drawn uniformly. base: the factors of the whole set, which may have a gap or be a
+    part.
 
     `weights` are relative to a uniform draw from the box, those of the base included.
     """
@@ -236,7 +238,7 @@ def biased(
         )
         if grid and not factors._sums[-1] > 0:
             raise ValueError(f"{data.name} has no combination of factors that correlate, only and held_out leave")
-        factors.sample(1, np.random.default_rng(0))  # raises where a box has none
+        factors.sample(1, np.random.default_rng(0))  # This raises where a box has none.
         found.factors = factors
     found.whole = data.whole
     return found
@@ -284,7 +286,7 @@ Changed = NDArray[np.bool_]
 
 
 class Pairs:
-    """Draws pairs of images.
+    """Pairs of images, drawn at random.
 
     Parameters
     ----------
@@ -307,7 +309,7 @@ class Pairs:
     def __init__(self, data: DataSet, k: int | str = 1):
         self.data, self.k = data, k
         self._groups: dict[tuple[bool, ...], tuple[Index, Index, Index, Index]] = {}
-        self._sums: dict[tuple[bool, ...], Floats] = {}  # of the chances of a biased table's images, in that order
+        self._sums: dict[tuple[bool, ...], Floats] = {}  # Running sums of the chances of a biased table's images.
         factors = len(data.factor_names)
         if data.pairs is not None:
             if not len(data.pairs):
@@ -323,7 +325,7 @@ class Pairs:
                 f"pairs of {data.name} differ in 1 to {factors - 1} of its {factors} factors, not in k={k}"
             )
         if not isinstance(data, TableDataSet):
-            self._rows(1, np.random.default_rng(0))  # a list of continuous rows says that it has none
+            self._rows(1, np.random.default_rng(0))  # A list of continuous rows raises that it has no pairs.
 
     @property
     def numbered(self) -> bool:

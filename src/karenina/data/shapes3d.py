@@ -18,7 +18,7 @@ Array = NDArray[np.floating]
 Vector = tuple[Array, Array, Array]
 
 SIZE = 64
-SAMPLES = 4  # rays a pixel and axis
+SAMPLES = 4  # Rays for each pixel along each axis.
 SCALES = np.linspace(0.75, 1.25, 8)
 ANGLES = np.deg2rad(np.linspace(-30, 30, 15))
 LEVELS = np.linspace(0, 1, 6)
@@ -46,7 +46,7 @@ FLOOR, WALL, OBJECT, SKY = range(4)
 
 
 class Room(NamedTuple):
-    """What the camera sees without the object; sample arrays are (256, 256)."""
+    """The view of the camera without the object; sample arrays are (256, 256)."""
 
     eye: tuple[float, float, float]
     rays: Vector
@@ -165,7 +165,7 @@ def _maps(material: NDArray[np.int8], light: Array, gloss: Array) -> Array:
 @lru_cache(maxsize=len(ANGLES))
 def room(orientation: int) -> Room:
     angle = float(ANGLES[orientation])
-    sin, cos = math.sin(angle), math.cos(angle)  # plain floats keep the sample arrays in float32
+    sin, cos = math.sin(angle), math.cos(angle)  # Plain floats keep the sample arrays in float32.
     eye = (CAMERA_DISTANCE * sin, -CAMERA_DISTANCE * cos, CAMERA_HEIGHT)
     pixel = (np.arange(SIZE * SAMPLES, dtype=np.float32) + 0.5) / SAMPLES - SIZE / 2
     right, up = np.meshgrid(pixel / np.float32(FOCAL), -pixel / np.float32(FOCAL))
@@ -262,7 +262,7 @@ def _render(rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
     geometry = GEOMETRIES.index(rows[:, 3:])
     for g in np.unique(geometry[~ready[geometry]]):
         maps[g * MAPS : (g + 1) * MAPS] = render(*GEOMETRIES.rows([g])[0]).reshape(MAPS, -1)
-        ready[g] = True  # only now: another thread may be reading
+        ready[g] = True  # This comes last, because another thread may be reading.
 
     first = geometry[:, None] * MAPS
     images = maps.take(first + SKY_MAPS + np.arange(3), axis=0)

@@ -47,13 +47,13 @@ with extras():
     from PIL import Image
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"}
-MOST_PIXELS = 178_956_970  # of one image: where Pillow takes a file for an attack
+MOST_PIXELS = 178_956_970  # Pillow takes an image of more pixels for an attack.
 SIXTEEN_BITS = ("I", "I;16", "I;16L", "I;16B")
 FILTER = Image.Resampling.LANCZOS
 GREY_MODES = ("1", "L", "LA", *SIXTEEN_BITS)
-MOST_UNREADABLE = 0.1  # share of the images of a folder
-_NAMED = 20  # of the unreadable ones, in a message
-_BLOCK = 1024  # files decoded at a time
+MOST_UNREADABLE = 0.1  # No larger fraction of a folder's images may be unreadable.
+_NAMED = 20  # A message names so many of the unreadable images.
+_BLOCK = 1024  # So many files are decoded at a time.
 
 Size = int | tuple[int, int] | str
 
@@ -147,8 +147,8 @@ def folder(
 
 @dataclass
 class Unreadable:
-    """The images of a folder that cannot be read: name -> why. One of them is an error if `strict`; else that they are
-    more than a tenth of `count`."""
+    """The images of a folder that cannot be read, and why each cannot. One of them is an error if `strict`; otherwise
+    it is an error if they are more than a tenth of `count`."""
 
     root: Path
     count: int
@@ -197,7 +197,7 @@ def image_files(root: Path, *, recursive: bool = False) -> list[Path]:
 
 
 class Head(NamedTuple):
-    """What the first bytes of an image file say: Pillow's mode, (height, width), and whether it has several frames."""
+    """The first bytes of an image file: Pillow's mode, (height, width), and whether it has several frames."""
 
     mode: str
     size: tuple[int, int]
@@ -257,7 +257,7 @@ def _target(
 
 def _head(path: Path) -> Head:
     with open_image(path) as image:
-        # Asked last: to find out, Pillow may go to the second frame.
+        # Frames are asked for last, because Pillow may go to the second frame to find out.
         found = Head(image.mode, (image.height, image.width), getattr(image, "is_animated", False))
     if found.mode == "F":
         raise ValueError(f"{path} has float pixels, expected 8 or 16 bits")
@@ -266,7 +266,7 @@ def _head(path: Path) -> Head:
 
 @dataclass(frozen=True)
 class LoadImage:
-    """An image file as uint8 (c, h, w)."""
+    """A function that loads an image file as uint8 (c, h, w)."""
 
     shape: tuple[int, int]
     crop: tuple[int, int] | None
@@ -278,7 +278,7 @@ class LoadImage:
             return self.convert(image)
 
     def convert(self, image: Image.Image) -> NDArray[np.uint8]:
-        if image.mode.startswith("I"):  # 16 bits; Pillow would clip them at 255
+        if image.mode.startswith("I"):  # Pillow would clip 16 bits at 255.
             image = Image.fromarray(np.clip(np.asarray(image) / 257, 0, 255).round().astype(np.uint8))
         image = image.convert("L" if self.channels == 1 else "RGB")
         if self.crop:
@@ -310,7 +310,7 @@ def _image_rows(
             at += len(whole)
             kept.append(good)
         return np.concatenate(kept), memory_rows(images[:at])
-    # Which of them can be decoded is found out once, and kept beside the images.
+    # Which images can be decoded is found out once, and kept beside the images.
     checks = CachedRows(files, (len(files), 1), partial(_readable, files, load), folder=cache, tag=f"{tag}-whole")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # that there is no room is said of the images
@@ -331,7 +331,7 @@ def _readable(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.u
 def _whole(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.uint8]]:
     for results in _decoded(files, load):
         for result in results:
-            if isinstance(result, Exception):  # since it was checked
+            if isinstance(result, Exception):  # It was damaged after it had been checked.
                 raise result
         yield np.stack(results)
 
@@ -348,7 +348,7 @@ def _decoded(files: tuple[Path, ...], load: LoadImage) -> Iterator[list[Any]]:
 
 
 class Stored(NamedTuple):
-    """What an array of images (n, ...) in a file is, unread. rows: the quickest way to single ones, if there is any."""
+    """An array of images (n, ...) in a file, not yet read. rows: the quickest way to some of them, if there is any."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -362,7 +362,7 @@ def stored(path: Path, *, labels: bool = False) -> Stored:
     """Return the `images` of an .npz or .h5, unread; with `labels` also its `factors` and `factor_names`, if it has
     some."""
     kind = path.suffix.lower()
-    # A pipe or a device is no file: to read it might never end.
+    # A pipe or a device is no file, and reading one might never end.
     if kind not in (".npz", ".h5", ".hdf5") or not path.is_file():
         raise ValueError(f"{str(path)!r} is neither a folder of images nor one of .npz, .h5, .hdf5")
     if kind == ".npz":
@@ -433,7 +433,7 @@ def layout(path: Path, found: Stored) -> tuple[int | None, tuple[int, int, int]]
 
 @dataclass(frozen=True)
 class ConvertRows:
-    """Stored images of any accepted layout and type as uint8 (n, c, h, w)."""
+    """A function that converts stored images of any accepted layout and type to uint8 (n, c, h, w)."""
 
     path: str
     axis: int | None
@@ -490,7 +490,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FactorColumns:
-    """names and table (n, k) of factors; details, the words behind numbers; kept, which of the images have a row."""
+    """Factors of images: names and table (n, k); details: the words behind numbers; kept: which of the images have a
+    row."""
 
     names: tuple[str, ...]
     table: NDArray
@@ -534,10 +535,10 @@ def _read(path: Path) -> "pd.DataFrame":
     try:
         with path.open(encoding="utf-8-sig") as file:
             first, second = file.readline().strip(), file.readline().split()
-        if first.isdigit():  # CelebA: the number of images, the attributes' names, then a file name and its values
+        if first.isdigit():  # CelebA has the number of images, names of attributes, then a row for each file.
             return pd.read_csv(path, sep=r"\s+", skiprows=2, header=None, names=["file", *second], index_col=0)
         return pd.read_csv(path, index_col=0, dtype={0: str}, skipinitialspace=True, encoding="utf-8-sig")
-    except (ValueError, UnicodeDecodeError) as error:  # pandas' parser errors are ValueErrors
+    except (ValueError, UnicodeDecodeError) as error:  # Parser errors of pandas are ValueErrors.
         raise ValueError(f"{path} is no table of factors: {error}") from None
 
 
@@ -579,17 +580,17 @@ def _some(names: list[str]) -> str:
     return f"{', '.join(map(str, names[:3]))}{rest}"
 
 
-_LOOKED_AT = 256  # images, to tell whether they are in colour
-_TINT = 16  # of 255: channels of grey images that were stored in colour differ by less
+_LOOKED_AT = 256  # So many images are looked at to see whether they are in colour.
+_TINT = 16  # Channels of grey images that were stored in colour differ by less, of 255.
 _ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
-_ARRAY = Path("the array")  # what messages call it
+_ARRAY = Path("the array")  # Messages call an array so.
 
 Images = DataSet | str | os.PathLike[str] | NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a folder, file, array or data set holds, before any image is decoded.
+    """The content of a folder, file, array or data set, before any image is decoded.
 
     sizes: (height, width) -> images. modes: of image files, Pillow's word -> files. grey: whether all are grey.
     animated: files with several frames, of which the first is taken.

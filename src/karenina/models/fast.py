@@ -22,14 +22,14 @@ def keep_memory() -> None:
         return
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # another C library
+    except (OSError, AttributeError):  # It is another C library.
         return
-    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h; both are needed
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h: both are needed.
     mallopt(mmap_threshold, 64 << 20)
     mallopt(trim_threshold, 512 << 20)
 
 
-_VECTOR = 16  # floats of the widest vectors
+_VECTOR = 16  # The widest vectors have so many floats.
 
 
 class Adam:
@@ -118,8 +118,9 @@ class UpConv(nn.ConvTranspose2d):
 
 
 class _UpConv(torch.autograd.Function):
-    """To one channel: the product and adds of `_spread`, 3 ms instead of 15. The backward sums the bias gradient
-    itself, because oneDNN computes the weight gradient far more slowly when asked for both: 9 ms saved."""
+    """An up-convolution. To one channel it is the product and adds of `_spread`, 3 ms instead of 15. The backward sums
+    the bias gradient itself, because oneDNN computes the weight gradient far more slowly when asked for both: 9 ms
+    saved."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

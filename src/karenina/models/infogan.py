@@ -15,11 +15,12 @@ from karenina.models.networks import Autoencoder, Shape
 
 
 class InfoGAN(Autoencoder):
-    """The encoder's outputs are the critic's value and the mean of Q(c|x); the decoder is the generator."""
+    """An autoencoder whose encoder and decoder are critic and generator: the encoder's outputs are the critic's value
+    and the mean of Q(c|x); the decoder is the generator."""
 
     def posterior(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         mean = outputs[:, 1:]
-        return mean, torch.zeros_like(mean)  # Q's standard deviations are fixed at 1
+        return mean, torch.zeros_like(mean)  # The standard deviations of Q are fixed at 1.
 
     @property
     def latents(self) -> int:

@@ -1,4 +1,4 @@
-"""Encoder and decoder networks of the papers, by name, and their initial weights: torch, glorot or he.
+"""Encoder and decoder networks: those of the papers, by name, and a user's own; their initial weights.
 
 An encoder is `features` (convolutions) followed by `head` (fully connected layers); the decoder mirrors it. Images are
 (n, channels, height, width) in [0, 1]; a decoder gives logits (Bernoulli) or means (Gaussian) of that shape.
@@ -20,7 +20,7 @@ from karenina.models.fast import UpConv
 
 Shape = tuple[int, int, int]
 Parts = tuple[nn.Module, nn.Module, nn.Sequential]
-# Channels -> a normalisation layer. Only the critic of InfoGAN asks for one.
+# A function from channels to a normalisation layer. Only the critic of InfoGAN asks for one.
 Norm = Callable[[int], nn.Module]
 INITS: tuple[str, ...] = ("torch", "glorot", "he")
 
@@ -28,7 +28,7 @@ Layer = nn.Linear | nn.Conv2d | nn.ConvTranspose2d
 
 
 class Autoencoder(nn.Module):
-    """Images (n, c, h, w) -> Gaussian codes (n, latents) -> images.
+    """A network from images (n, c, h, w) to Gaussian codes (n, latents), and from codes to images.
 
     >>> network = build("conv64", (1, 64, 64), latents=10)
     >>> mean, logvar = network.encode(torch.zeros(2, 1, 64, 64))
@@ -62,14 +62,15 @@ class Autoencoder(nn.Module):
 
 
 class Flatten(nn.Module):
-    """(n, c, h, w) -> (n, h * w * c). Height first, as convolutions keep their images in memory: nothing is copied."""
+    """A layer from (n, c, h, w) to (n, h * w * c): height first, as convolutions keep their images, so nothing is
+    copied."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.permute(0, 2, 3, 1).flatten(1)
 
 
 class Unflatten(nn.Module):
-    """(n, h * w * c) -> (n, c, h, w), the reverse of Flatten."""
+    """A layer from (n, h * w * c) to (n, c, h, w), the reverse of Flatten."""
 
     def __init__(self, shape: Shape):
         super().__init__()
@@ -136,7 +137,8 @@ def _dense(
 
 
 class Residual(nn.Module):
-    """norm, ReLU, 3x3, norm, ReLU, 3x3 plus the input, each brought to the size and width of the output.
+    """A residual block: norm, ReLU, 3x3, norm, ReLU, 3x3, plus the input, each brought to the size and width of the
+    output.
 
     Down: mean pooling after the last layer. Up: nearest-neighbour before the first.
     """
@@ -148,7 +150,7 @@ class Residual(nn.Module):
         second = [norm(middle), nn.ReLU(), nn.Conv2d(middle, after, 3, padding=1), *([] if up else [resize])]
         self.layers = nn.Sequential(*first, *second)
         match = [nn.Conv2d(before, after, 1)] if before != after else []
-        # The 1x1 convolution and the resizing commute; it runs at the smaller of the two sizes.
+        # The 1x1 convolution and the resizing commute, so the convolution runs at the smaller of the two sizes.
         self.shortcut = nn.Sequential(*match, resize) if up else nn.Sequential(resize, *match)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -179,8 +181,8 @@ def _resnet(shape: Shape, latents: int, outputs: int, norm: Norm) -> Parts:
 
 @dataclass(frozen=True)
 class Network:
-    """How to build a network, which images it takes (side None: any), its best initial weights, and its learning rates
-    for Adam: that of a long run, and the largest (docs/methods.md)."""
+    """A kind of network: how to build it, which images it takes (side None: any), its best initial weights, and its
+    learning rates for Adam: that of a long run, and the largest (docs/methods.md)."""
 
     parts: Callable[[Shape, int, int, Norm], Parts]
     side: int | None
@@ -212,15 +214,15 @@ class Network:
 
 NETWORKS: dict[str, Network] = {
     "conv64": Network(_conv((32, 32, 64, 64), (4, 4, 4, 4)), 64, "he", 1e-4, 1e-3),
-    # The encoder of disentanglement_lib's release, which differs from the paper's table in two kernels.
+    # This is the encoder of disentanglement_lib's release, which differs from the paper's table in two kernels.
     "conv64_released": Network(_conv((32, 32, 64, 64), (4, 4, 2, 2)), 64, "he", 1e-4, 1e-3),
     "conv32": Network(_conv((32, 32, 64), (4, 4, 4)), 32, "he", 1e-4, 1e-3),
     "resnet": Network(_resnet, 64, "he"),
-    # Higgins et al. (2017), and as in disentanglement_lib: ReLU down, tanh up.
+    # Higgins et al. (2017), with ReLU down and tanh up as in disentanglement_lib.
     "fc": Network(_dense((1200, 1200), (1200, 1200, 1200), nn.Tanh), None, "he", 1e-4, 1e-3),
     "mlp": Network(_dense((128, 128), (128, 128), _relu), None, "torch", 1e-3, 1e-3),
     "mlp256": Network(_dense((256, 256), (256, 256), _relu), None, "torch", 1e-3, 1e-3),
-    # No hidden layer: what PCA is.
+    # PCA has no hidden layer.
     "linear": Network(_dense((), (), _relu), None, "torch", 1e-3, 1e-3),
 }
 # A run's config calls networks of the user's by this and a hash of their layers, see OwnNetworks.
@@ -306,7 +308,7 @@ def bound(layer: Layer, init: str) -> float:
         inputs, outputs = float(taps * layer.in_channels), float(taps * layer.out_channels)
     if init == "glorot":
         return math.sqrt(6 / (inputs + outputs))
-    if isinstance(layer, nn.ConvTranspose2d):  # its stride spreads the taps over several outputs
+    if isinstance(layer, nn.ConvTranspose2d):  # Its stride spreads the taps over several outputs.
         inputs /= math.prod(layer.stride)
     return math.sqrt(6 / inputs)
 
@@ -314,6 +316,7 @@ def bound(layer: Layer, init: str) -> float:
 Made = nn.Module | Callable[[], nn.Module]
 
 
+# The names of these two classes are in the hash by which runs remember networks of the user's.
 class Encoder(nn.Module):
     """A module of the user's as `features` of an Autoencoder: images -> means and log-variances (n, 2 * latents)."""
 
@@ -322,7 +325,7 @@ class Encoder(nn.Module):
         self.module = module
 
     def forward(self, x: Tensor) -> Tensor:
-        # Others may call .view, which our layout of images does not allow.
+        # The user's module may call .view, which our layout of images does not allow.
         found = self.module(x.clone(memory_format=torch.contiguous_format))
         return torch.cat(list(found), dim=1) if isinstance(found, tuple | list) else found
 
@@ -355,7 +358,8 @@ class OwnAutoencoder(Autoencoder):
 
 @dataclass(frozen=True)
 class OwnNetworks:
-    """Builds the network of a `Method` from modules, or from functions that make them.
+    """A user's encoder and decoder, from which the network of a `Method` is built: modules, or functions that make
+    them.
 
     Modules are copied: each run begins from their weights, and training does not change them. Functions (also classes)
     are called with torch's generator set by the run's seed, so that every seed begins from weights of its own.

@@ -1,5 +1,10 @@
 """Objectives: one function each, from a batch to named loss terms. The loss is their sum, and it is minimised.
 
+What a method needs besides its function stands next to it: the discriminator of FactorVAE, the codebook of QLAE, the
+averages of Ada-GVAE and Ada-ML-VAE (Locatello et al. 2020: a batch of pairs has the first image of every pair and then
+the second, and the posteriors of the latents that a pair shares are replaced by one for both), and the losses of
+methods that also learn from a few labels (Locatello et al. 2020, "... using few labels").
+
 Your own objective is one function, passed to `karenina.train` in place of a name; its keyword arguments become
 parameters of the method:
 
@@ -32,7 +37,7 @@ Objective = Callable[..., Terms]
 
 @dataclass(frozen=True)
 class Batch:
-    """What an objective sees of n images.
+    """The inputs of an objective, for n images.
 
     Attributes
     ----------
@@ -70,7 +75,7 @@ def gaussian(x: Tensor, means: Tensor) -> Tensor:
     return 0.5 * functional.mse_loss(means, x, reduction="sum") / len(x)
 
 
-# How far an image is from the decoder's output, and how that output is shown as an image.
+# Each has the distance of an image from the decoder's output, and what shows that output as an image.
 DECODERS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     "bernoulli": (bernoulli, torch.sigmoid),
     "gaussian": (gaussian, lambda means: means.clamp(0, 1)),
@@ -211,7 +216,8 @@ def _moments(covariance: Tensor, lambda_od: float, lambda_d: float) -> Tensor:
 
 
 class Discriminator(nn.Module):
-    """Tells codes q(z) from codes whose dimensions were shuffled, prod_j q(z_j): codes (n, latents) -> logits (n, 2).
+    """The adversary of FactorVAE, which tells codes q(z) from codes whose dimensions were shuffled, prod_j q(z_j):
+    codes (n, latents) -> logits (n, 2).
 
     Six layers of 1000 leaky ReLU units: Kim & Mnih (2018), appendix A. They do not print the slope; 0.2 is what
     released implementations use.
@@ -225,7 +231,7 @@ class Discriminator(nn.Module):
         self.layers = nn.Sequential(*stack, nn.Linear(units, 2))
 
     def forward(self, z: Tensor) -> Tensor:
-        return self.layers(z).to(z.dtype)  # whatever the layers computed in
+        return self.layers(z).to(z.dtype)  # The layers may compute in bf16.
 
     def total_correlation(self, z: Tensor) -> Tensor:
         """Return E[log D(z) - log(1 - D(z))], the density-ratio estimate of TC(z). Kim & Mnih (2018), equation 3."""
@@ -296,7 +302,7 @@ def support_distance(codes: Tensor, combinations: int | None = None) -> Tensor:
     return (first.square() + second.square()).sum()
 
 
-# A posterior without spread, in the form in which others have theirs: samples equal the mean.
+# The log-variance of a posterior without spread: samples equal the mean.
 NO_SPREAD = -100.0
 _PIXELS = 64 * 64
 
@@ -371,7 +377,7 @@ def entropy_per_latent(codes: Tensor) -> Tensor:
     tensor([0.6931, 0.0000])
     """
     same = (codes[:, None] == codes[None]).float().mean(0)  # (n, latents): the share of each row's value
-    return same.log().neg().mean(0).abs()  # of equal values 0, not -0
+    return same.log().neg().mean(0).abs()  # Equal values give 0, not -0.
 
 
 class DecayedAdam(Adam):
@@ -388,7 +394,7 @@ class DecayedAdam(Adam):
         super().step()
 
 
-# Of two posteriors, means and variances: (mean1, var1, mean2, var2) -> mean, var.
+# It is called with means and variances of two posteriors (mean1, var1, mean2, var2), and returns mean, var.
 Average = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 KNOWN_OF_PAIRS = ("nothing", "k", "shared")
@@ -486,7 +492,7 @@ SUPERVISED_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "squared_error": squared_error,
     "covariance": covariance,
 }
-# What an objective with labels takes besides its own arguments, and the defaults.
+# An objective with labels takes these besides its own arguments; the values are the defaults.
 SUPERVISED_ARGUMENTS: dict[str, Any] = {"supervised_loss": "cross_entropy", "supervised_weight": 100.0}
 
 

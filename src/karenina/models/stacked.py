@@ -101,7 +101,7 @@ class Stack:
         if _is_plain(module):
             return self._convolution(module, x)
         parameters = self.within(module)
-        if not parameters:  # a change of shape: one batch of k * n rows
+        if not parameters:  # A mere change of shape takes one batch of k * n rows.
             return module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
         return torch.func.vmap(partial(torch.func.functional_call, module))(parameters, (x,))
 
@@ -175,7 +175,7 @@ class _Dense(torch.autograd.Function):
                 inputs.append(x)
                 x = torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
             else:
-                # The product before it is ours to change; what came from outside is not.
+                # The product before it may be changed in place; what came from outside may not.
                 ours = x if inputs else x.clone()
                 x = ours.relu_() if kind is nn.ReLU else ours.tanh_()
         ctx.kinds = kinds
@@ -210,12 +210,12 @@ def bernoulli(x: Tensor, logits: Tensor) -> Tensor:
     return _Bernoulli.apply(x, logits)
 
 
-_FACTORS = 32  # of 1/2 or more: their product is far from the smallest float
+_FACTORS = 32  # The product of so many factors of 1/2 or more is far from the smallest float.
 
 
 class _Bernoulli(torch.autograd.Function):
-    """softplus(logit) - x logit, summed: log(1 + e^-|logit|) is -log p of the likelier value, and the logarithm of 32
-    such p is taken at once. Twice as fast as binary_cross_entropy_with_logits, and the same gradient to the bit."""
+    """The sum of softplus(logit) - x logit: log(1 + e^-|logit|) is -log p of the likelier value, and the logarithm of
+    32 such p is taken at once. Twice as fast as binary_cross_entropy_with_logits, and the same gradient to the bit."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, logits: Tensor) -> Tensor:
@@ -242,7 +242,7 @@ def with_parameters(module: nn.Module, parameters: Mapping[str, Tensor]) -> Iter
         yield module
 
 
-class Bound:
+class ModuleWithParameters:
     """A module with other parameters than its own: its methods, and itself when called, use these."""
 
     def __init__(self, module: nn.Module, parameters: Mapping[str, Tensor]):

@@ -30,5 +30,5 @@ __all__ = [
     "train_many",
 ]
 
-# Loaded on first use: scikit-learn takes as long to import as torch.
+# DisentanglingVAE is loaded on first use, because scikit-learn takes as long to import as torch.
 __getattr__ = lazy_modules(__name__, {"DisentanglingVAE": "estimator"})

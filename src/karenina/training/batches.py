@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 # Images of a data set with no more bytes than this are kept on the device, as floats if those fit, too.
 _MOST_BYTES = 1 << 29
-_ROWS = 4096  # rendered at a time
-_AHEAD = 16  # steps drawn at once: a call for each step and model takes longer than the drawing
-_NORMALS = 16  # torch draws normal numbers in blocks of so many
-_LABELS = 20_190_503  # keeps the draw of labels apart from all others of a seed
+_ROWS = 4096  # So many images are rendered at a time.
+_AHEAD = 16  # Steps drawn at once: a call for each would take longer than the drawing.
+_NORMALS = 16  # Normal numbers are drawn by torch in blocks of so many.
+_LABELS = 20_190_503  # It keeps the draw of labels apart from all others of a seed.
 
 
 class Batches:
@@ -59,7 +59,7 @@ class Batches:
                 images = data.at(np.arange(start, min(start + _ROWS, len(data))))
                 whole = images.dtype == np.uint8 and not floats
                 x = torch.from_numpy(images).to(device) if whole else to_tensor(images, device)
-                parts.append(x.permute(0, 2, 3, 1).flatten(1))  # channels last, as networks flatten images
+                parts.append(x.permute(0, 2, 3, 1).flatten(1))  # Networks flatten images with the channels last.
             self.table = torch.cat(parts)
 
     def draw(self) -> Tensor:

@@ -1,4 +1,9 @@
-"""Learners: a model, its optimisers, and one update. The training loop needs no more than that of any method."""
+"""Learners: what the training loop updates, a model by itself or k models of one network shape as one stacked network.
+
+A learner is a model, its optimisers, and one update; `Solo` gives it to the loop as a population of one. Nothing of a
+model depends on those beside it: in a population it draws its batches and its noise from its own seed, and every
+product, loss and update is its own slice of a batched one, computed as for a model by itself.
+"""
 
 import json
 import re
@@ -26,20 +31,21 @@ from karenina.models.objectives import (
     kl_per_latent,
     unsupervised,
 )
-from karenina.models.stacked import Bound, Stack, bernoulli, with_parameters
+from karenina.models.stacked import ModuleWithParameters, Stack, bernoulli, with_parameters
 from karenina.training.batches import Batches, Labels, Noise, PairBatches
 
 if TYPE_CHECKING:
     from karenina.training.methods import Beside, Config, Method
     from karenina.training.trainer import Member
 
-# Images; of pairs the first and then the second of each, and which of their factors changed if that is known.
+# Images; or of pairs the first and then the second of each, and which of their factors changed if that is known.
 Drawn = Tensor | tuple[Tensor, Tensor | None]
 Draw = Callable[[], Any]
 
 
 class Learner(Protocol):
-    """`modules` and `optimisers` are what a checkpoint holds; modules["network"] is the model."""
+    """A model, its optimisers and one update. `modules` and `optimisers` are kept in checkpoints; modules["network"] is
+    the model."""
 
     modules: dict[str, nn.Module]
     optimisers: dict[str, fast.Adam]
@@ -51,7 +57,7 @@ class Learner(Protocol):
 
 
 class VAELearner:
-    """Any objective, and the modules trained beside its network."""
+    """A learner for any objective, and for the modules trained beside its network."""
 
     def __init__(self, config: "Config", method: "Method", size: float, noise: torch.Generator, device: torch.device):
         network = method.network(config.network, config.image_shape, config.latents, init=config.init)
@@ -71,7 +77,7 @@ class VAELearner:
                 del parameters[name]
         for name in method.parameters:
             del parameters[name]
-        share = method.share  # what makes the posteriors of a pair agree
+        share = method.share  # It makes the posteriors of a pair agree.
         self.share = None if share is None else partial(share, known=config.parameters["known"])
         self.labels: Labels | None = None
         assert method.objective is not None
@@ -116,7 +122,7 @@ class VAELearner:
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         mean, logvar = self.network.encode(x)
-        return mean.float(), logvar.float()  # whatever the layers computed in
+        return mean.float(), logvar.float()  # The layers may compute in bf16.
 
     def decode(self, z: Tensor) -> Tensor:
         return self.network.decode(z)
@@ -127,7 +133,7 @@ class VAELearner:
 
 
 class QuantisedLearner(VAELearner):
-    """QLAE: codes that are rounded in place of codes with noise, and weights that decay.
+    """The learner of QLAE: codes that are rounded in place of codes with noise, and weights that decay.
 
     The objective finds the codebook in `batch.beside`, the codes before rounding in `batch.mean`.
     """
@@ -152,14 +158,14 @@ class QuantisedLearner(VAELearner):
 
 
 class InfoGANLearner:
-    """Several updates of the critic and Q, then one of the generator."""
+    """The learner of InfoGAN: several updates of the critic and Q, then one of the generator."""
 
     def __init__(self, config: "Config", method: "Method", size: float, noise: torch.Generator, device: torch.device):
         network = method.network(config.network, config.image_shape, config.latents, init=config.init)
         self.network: Any = network.to(device)
         self.modules: dict[str, nn.Module] = {"network": self.network}
         critic = [*self.network.features.parameters(), *self.network.head.parameters()]
-        # Gulrajani et al. (2017), algorithm 1: no momentum.
+        # There is no momentum in algorithm 1 of Gulrajani et al. (2017).
         self.optimisers = {
             "critic": fast.Adam(critic, config.learning_rate, (0.0, 0.9)),
             "generator": fast.Adam(self.network.decoder.parameters(), config.learning_rate, (0.0, 0.9)),
@@ -281,7 +287,7 @@ class PopulationLearner:
 
     def _make_noise(self) -> Noise:
         config = self.members[0].config
-        images = config.batch * (1 if self.share is None else 2)  # pairs of images
+        images = config.batch * (1 if self.share is None else 2)  # Methods that learn from pairs take two images each.
         return Noise(self.noise, (images, config.latents), ahead=not self.companions)
 
     def update(self, batches: Batches, step: int) -> list[Tensor]:
@@ -443,7 +449,7 @@ class PopulationLearner:
         for vmap in (False, True):
             group.vmap = vmap
             found.append([])
-            for when in (step, step + 777):  # an argument may be multiplied by a function of the step
+            for when in (step, step + 777):  # An argument may be multiplied by a function of the step.
                 inputs = [part.detach().requires_grad_() for part in parts[1:]]
                 try:
                     values = self._values(group, (parts[0], *inputs), when, {})
@@ -465,7 +471,7 @@ class PopulationLearner:
             parts: tuple[Tensor, ...], arguments: dict[str, Any], own: Mapping[str, dict[str, Tensor]]
         ) -> Tensor:
             x, mean, logvar, z, reconstruction, kl, *labels = parts
-            modules = {name: Bound(self.stacks[name].template, weights) for name, weights in own.items()}
+            modules = {name: ModuleWithParameters(self.stacks[name].template, weights) for name, weights in own.items()}
             batch = Batch(x, mean, logvar, z, reconstruction, kl, step, self.size, modules, *labels)
             assert group.objective is not None
             terms = group.objective(batch, **arguments)
@@ -566,7 +572,7 @@ def _tensors(modules: Mapping[str, Mapping[str, Tensor]], optimisers: Mapping[st
 def distance(decoder: str, x: Tensor, outputs: Tensor) -> Tensor:
     """Return -log p(x|z) of each member, (k,): `karenina.models.objectives.DECODERS` with the member as first axis."""
     if decoder == "bernoulli":
-        # In the order of memory, channels last.
+        # The sums go in the order of memory, channels last.
         return bernoulli(x.permute(0, 1, 3, 4, 2), outputs.permute(0, 1, 3, 4, 2))
     return (0.5 * (outputs - x).square()).flatten(1).sum(1) / x.shape[1]
 
@@ -586,7 +592,7 @@ def objective_key(member: "Member") -> tuple[str, int, str, str]:
     arguments = _arguments(member)
     kinds = {name: type(value).__name__ if isinstance(value, float) else value for name, value in arguments.items()}
     floats = {name: value for name, value in arguments.items() if isinstance(value, float)}
-    objective = id(unsupervised(member.method.objective))  # functions made by one function have one name
+    objective = id(unsupervised(member.method.objective))  # Functions made by one function have one name.
     return member.config.method, objective, json.dumps(kinds, sort_keys=True), json.dumps(floats, sort_keys=True)
 
 

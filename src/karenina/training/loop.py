@@ -47,12 +47,13 @@ if TYPE_CHECKING:
 
 
 class TrainingDiverged(ValueError):
-    """Training cannot continue: a loss term is not finite, or has exploded. The message says which and when."""
+    """The error where training cannot continue: a loss term is not finite, or has exploded. The message says which and
+    when."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training is.
+    """The progress of training.
 
     row: the newest row of the history of the first model, averages over the last steps. models: those that are trained
     as one at the moment, of `batch` images each. done, total: models of the whole call. updates_per_second: models x
@@ -90,7 +91,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Options:
-    """How models are trained; none of it changes what a model becomes beyond rounding.
+    """Options of training that change a model by no more than rounding.
 
     population: how many models are trained as one at most. compile: whether torch.compile fuses the layers of a model
     that is trained by itself.
@@ -110,7 +111,7 @@ def identity(config: Config) -> str:
 
 @dataclass
 class State:
-    """All that changes in training besides the weights.
+    """The state of training besides the weights.
 
     alive: the members that are still trained. sums: of each group of the learner, the values since the last row of the
     history. trace: (members, images, units) at each moment.
@@ -160,7 +161,7 @@ class Population:
         """Train to the last step and write the runs; return them, and for members that diverged, why."""
         with _enough_memory(), _seeded(self.config.seed, self.options.device):
             learner, state = self._resume()
-            for i in state.alive:  # not before the models are built: what fails to start leaves nothing behind
+            for i in state.alive:  # After the models are built, so that what fails to start leaves nothing behind.
                 self._write_about(i, "running")
             if self.options.compile and isinstance(learner, Solo) and isinstance(learner.learner, VAELearner):
                 learner.learner.encode = torch.compile(learner.learner.encode)  # type: ignore[method-assign]
@@ -244,7 +245,7 @@ class Population:
                 at = Progress(state.step, steps, newest, models, self.done, self.total, speed, config.batch)
                 try:
                     self.options.progress(at)
-                except BaseException:  # whoever watches has seen enough: nothing that was trained is lost
+                except BaseException:  # The caller stops here, and nothing that was trained is lost.
                     settle()
                     raise
             if stop_waits() or time.monotonic() - saved >= self.options.checkpoint_seconds:
@@ -282,7 +283,7 @@ class Population:
         labels = [Labels.of(self.data, member.config, device) for member in self.members]
         try:
             size = float(self.data.drawable)
-        except TypeError:  # continuous factors
+        except TypeError:  # Sets of continuous factors may have no length.
             size = float("inf")
         make = Solo if self.alone else PopulationLearner
         learner = make(self.members, size, noise, device, labels)
@@ -310,7 +311,7 @@ class Population:
         }
         try:
             write_tensors(self.file, tensors, about, older=self.older)
-        except OSError as error:  # a full disk: the checkpoint before is still there, and training may yet end well
+        except OSError as error:  # The disk is full, but the checkpoint before is there, and training may yet end well.
             warnings.warn(f"no checkpoint at step {state.step}: {error}", stacklevel=4)
 
     def _resume(self) -> tuple[PopulationLearner | Solo, State]:
@@ -326,7 +327,7 @@ class Population:
                 warnings.warn(f"{then}: {error}", stacklevel=5)
                 continue
             if file == self.older and self.file is not None:
-                file.replace(self.file)  # the next one must not push it out for a damaged one
+                file.replace(self.file)  # The next checkpoint must not replace it by the damaged one.
             return learner, state
         return self._fresh()
 

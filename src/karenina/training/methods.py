@@ -1,4 +1,5 @@
-"""All methods in one place: what each minimises, what is trained beside its network, and its default parameters.
+"""All methods in one place: what each minimises, what is trained beside its network, and its default parameters; the
+config of a run, which holds every choice that decides its result.
 
 Your own method is an objective (one function of a batch), or a `Method` where that is not enough:
 
@@ -66,7 +67,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class Method:
-    """What `karenina.train` needs to know of a method.
+    """A method: all that `karenina.train` needs to know of it.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ DISCRIMINATOR = Beside(
     {"layers": 6, "units": 1000},
     learning_rate=1e-4,
     betas=(0.5, 0.9),
-    draw=objectives.permute_dims,  # algorithm 2: codes of the first batch are told from shuffled codes of a second one
+    draw=objectives.permute_dims,  # Algorithm 2 tells codes of a batch from shuffled codes of a second one.
 )
 
 
@@ -145,7 +146,7 @@ METHODS: dict[str, Method] = {
         learner=InfoGANLearner,
         network=infogan.build,
         parameters={"mi_weight": 6.0, "gradient_penalty": 10.0, "critic_steps": 5},
-        fixed={"decoder": "bernoulli"},  # a generator, whose images are in [0, 1], in place of a likelihood
+        fixed={"decoder": "bernoulli"},  # It has a generator, with images in [0, 1], and no likelihood.
         bound=1.0,
     ),
     "ada_gvae": _from_pairs(objectives.gvae_average),
@@ -186,7 +187,7 @@ def find(method: "str | Objective | Method") -> tuple[str, Method]:
     return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}", own
 
 
-# Parameters of every method that has an objective: how many images have labels, and what these are used for.
+# Every method with an objective has these parameters: how many images have labels, and how these are used.
 SUPERVISION: dict[str, Any] = {"supervised": 100, **objectives.SUPERVISED_ARGUMENTS}
 
 
@@ -219,7 +220,7 @@ def defaults(method: "str | Objective | Method") -> dict[str, Any]:
     return find(method)[1].defaults()
 
 
-TRACE_LENGTH, TRACE_IMAGES = 30, 200  # moments, and images at each
+TRACE_LENGTH, TRACE_IMAGES = 30, 200  # Moments of a trace, and images at each.
 _REQUIRED = inspect.Parameter.empty
 
 
@@ -291,14 +292,14 @@ def make_config(
 ) -> Config:
     """Make the config of a run. `settings`: the other arguments of `train`, with "auto" where the choice is ours."""
     name = find(method)[0]
-    if not parameters.get("supervised", True):  # none: as without the word
+    if not parameters.get("supervised", True):  # No labels are as without the word.
         parameters = {key: value for key, value in parameters.items() if key not in SUPERVISION}
     described = find_for(method, parameters)
     values = {name: setting.default for name, setting in SETTINGS.items()} | dict(settings)
     shape = data.image_shape
     if values["decoder"] not in ("bernoulli", described.fixed.get("decoder", values["decoder"])):
         raise ValueError(f"{name} has its own decoder ({described.fixed['decoder']}): leave decoder out")
-    values |= described.fixed  # a study names one network for all its methods
+    values |= described.fixed  # A study names one network for all its methods.
     if not is_own(values["network"]):
         values["network"] = resolve(values["network"], shape)
     chosen = rules(values["network"])
@@ -309,7 +310,7 @@ def make_config(
         # A critic and a generator that chase each other need small steps, however few there are.
         values["learning_rate"] = chosen.rate(steps, values["init"]) if described.objective else chosen.learning_rate
     if values["reconstruction_weight"] == "auto":
-        # So that a strength means what it means at the papers' 64x64 pixels.
+        # A strength then means what it means at the papers' 64x64 pixels.
         values["reconstruction_weight"] = 64 * 64 / (shape[1] * shape[2])
     values |= check_settings(values)
     if values["trace"] and values["steps"] < TRACE_LENGTH - 1:
@@ -357,7 +358,7 @@ def _check_parameters(method: str, described: Method, given: Mapping[str, Any], 
             values[name] = choices[choices.index(value)]
             continue
         if choices and not isinstance(default, str):
-            continue  # said below
+            continue  # The next loop raises that.
         if isinstance(default, str):
             if not isinstance(value, str):
                 raise ValueError(f"{method}: {name} should be text such as {default!r}, got {shown(value)}")

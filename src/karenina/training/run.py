@@ -1,4 +1,4 @@
-"""A trained model and its files, safetensors with JSON inside: reading one executes nothing."""
+"""A trained model and its files, safetensors with JSON inside: reading one executes nothing. What its decoder makes."""
 
 import copy
 import hashlib
@@ -33,15 +33,15 @@ from karenina.numerics.gaussian import entropy_per_latent, kl_per_latent
 from karenina.training.batches import to_tensor
 from karenina.training.methods import Config, Method, names, of_run
 
-# Raised when a file of this version can no longer be read by the program before it.
+# The format is raised when the program before it can no longer read files of this version.
 FORMAT = 1
-# Of a run by itself. The one before is kept, too: should the newest turn out to be damaged, not much is lost.
+# A run by itself has these checkpoints. The one before the newest is kept, should the newest turn out to be damaged.
 CHECKPOINT, OLDER = "checkpoint.safetensors", "checkpoint.older.safetensors"
-# Of a population, in the folder that holds its runs, or in this one beside that of a study.
+# A population keeps its checkpoint in the folder of its runs, or for a study in `populations` beside it.
 POPULATION, POPULATIONS = "population-*.safetensors", "populations"
-# What the names of the model's weights begin with, in either.
+# In either, the names of the model's weights begin with this.
 NETWORK = "module/network/"
-# Holds the place of a file's checksum while that is computed.
+# This stands in the place of a file's checksum while that is computed.
 _BLANK = "0" * 64
 
 
@@ -55,7 +55,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any],
 
     It begins with the checksum of the whole file; older: where to keep the file that was there.
     """
-    # Cloned, as tensors of a file must not share memory: those of tied layers do, and the number of updates of an Adam.
+    # Clones do not share memory, which a file forbids: tied layers do, and so does the number of updates of an Adam.
     plain = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
     }
@@ -90,10 +90,10 @@ def read_tensors(
     first = next(iter(about), None) if isinstance(about, dict) else None
     if first == "sha256":
         found = str(about.pop("sha256"))
-        # The members of a population are read one after the other, and the file is large.
+        # Members of a population are read one after the other, so the checksum of that large file is remembered.
         state = path.stat()
         intact = (_has_checksum if row is None else _known_checksum)(path, found, state.st_mtime_ns, state.st_size)
-    else:  # from before there were checksums, unless it is that word that was damaged
+    else:  # It was written before there were checksums, unless that word was damaged.
         intact = first == "format"
     if not intact:
         raise BadFile(f"{path} is damaged: its content does not have its checksum")
@@ -124,11 +124,11 @@ def read_stopped(path: Path, config: Config) -> tuple[dict[str, Tensor], int, li
         alone = file.parent == path
         try:
             tensors, about = read_tensors(file, None if alone else place)
-            if alone and "config" in about:  # as it was written before a run was a population of one
+            if alone and "config" in about:  # It was written before a run was a population of one.
                 about |= {"members": [about["config"]], "history": [about["history"]]}
             history = about["history"][about["members"].index(config.to_json())]
             return within(tensors, NETWORK), integer("step", about["step"], 1), list(history)
-        except (KeyError, TypeError, ValueError, AttributeError):  # missing, damaged, or of other runs
+        except (KeyError, TypeError, ValueError, AttributeError):  # The file is missing, damaged, or of other runs.
             continue
     return None
 
@@ -264,7 +264,7 @@ class Run:
                 for rows in _split(checked, _HEAD_ROWS)
             ]
             mean, logvar = network.posterior(torch.cat(outputs))
-        else:  # a network of the user's that encodes in its own way
+        else:  # A network of the user's may encode in its own way.
             parts = [network.encode(to_tensor(rows, self._device)) for rows in _split(checked, _FEATURE_ROWS)]
             mean, logvar = (torch.cat(part) for part in zip(*parts))
         if not (mean.isfinite().all() and logvar.isfinite().all()):
@@ -350,7 +350,7 @@ def check_images(images: ArrayLike, shape: Shape) -> NDArray[Any]:
         return array
     if array.dtype.kind != "f":
         raise ValueError(f"images must be uint8, or floats in [0, 1], got {array.dtype}")
-    if not (array.min() >= 0 and array.max() <= 1):  # NaN fails too
+    if not (array.min() >= 0 and array.max() <= 1):  # Written so that NaN fails, too.
         raise ValueError(f"images of floats must lie in [0, 1], got {array.min():g} to {array.max():g}")
     return array.astype(np.float32, copy=False)
 
@@ -487,7 +487,7 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.Generator(device)
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was compiled for CUDA
+    except (RuntimeError, AssertionError) as error:  # An assertion of torch fails where it was not compiled for CUDA.
         raise ValueError(f"no device {shown(name)} on this machine: {str(error).splitlines()[0]}") from None
     return device
 
@@ -527,12 +527,12 @@ def _read_intact(path: Path, name: str, read: Callable[[Path], Any]) -> Any:
         return read(file)
     except FileNotFoundError:
         raise BadFile(f"{file} is missing") from None
-    except Exception as error:  # whatever a reader makes of a file that anyone may have written
+    except Exception as error:  # Anyone may have written the file, and readers raise anything.
         raise BadFile(f"{file} is damaged: {' '.join(str(error).split())}") from None
 
 
 def _read_trace(file: Path) -> NDArray[np.float16]:
-    array = np.load(file, mmap_mode="r", allow_pickle=False)  # mapped: no file makes us allocate what it does not hold
+    array = np.load(file, mmap_mode="r", allow_pickle=False)  # It makes us allocate no more than it holds.
     if array.dtype != np.float16 or array.ndim != 3:
         raise ValueError(f"expected float16 (moments, images, units), got {array.dtype} {array.shape}")
     return np.array(array)
@@ -578,7 +578,7 @@ def write_run(path: Path, run: Run) -> None:
     write_about(path, run.config, "finished", files={name: checksum(path / name) for name in files})
 
 
-_STEP = 1e-4  # in float64 the error of a central difference is about 1e-8 of the decoder's curvature
+_STEP = 1e-4  # In float64 the error of a central difference is about 1e-8 of the decoder's curvature.
 
 
 @torch.inference_mode()
@@ -601,7 +601,7 @@ def decoder_jacobian(run: Run, codes: ArrayLike) -> NDArray[np.float64]:
     return torch.stack(columns, dim=-1).numpy()
 
 
-_PICTURES = 64  # in a step of the discriminator
+_PICTURES = 64  # A step of the discriminator takes so many.
 
 
 def discriminator_accuracy(

@@ -8,7 +8,7 @@ from karenina._plugins import need
 
 
 class Tracker(Protocol):
-    """Where numbers go: `write` takes the numbers of a run at a step, `about` what the run is."""
+    """A place for numbers: `write` takes the numbers of a run at a step, `about` what the run is."""
 
     def about(self, run: str, values: Mapping[str, Any]) -> None: ...
 
@@ -18,7 +18,7 @@ class Tracker(Protocol):
 
 
 class _Runs(dict[str, Any]):
-    """Runs by name, each begun when it is first asked for."""
+    """Runs by name, each started when it is first asked for."""
 
     def __init__(self, begin: Callable[[str], Any]):
         self.begin = begin

@@ -54,7 +54,7 @@ from karenina.training.run import (
     write_run,
 )
 
-_MOST_IMAGES = 10_000  # that a closed form is fitted to
+_MOST_IMAGES = 10_000  # A closed form is fitted to no more.
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Member:
             return _same_as_alone(self)
         with torch.device("meta"):
             network = make_network(self.config, self.method)
-        return not any(True for _ in network.buffers())  # batch normalisation has some
+        return not any(True for _ in network.buffers())  # Batch normalisation has some.
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -253,7 +253,7 @@ def _finished_run(path: Path, config: Config, method: Method) -> Run | None:
         return None
     about = read_about(path)
     if about["status"] == "running" and not has_checkpoint(path):
-        return None  # it was stopped before there was anything to lose, whatever it was
+        return None  # It was stopped before there was anything to lose.
     old, new = about["config"].to_json(), config.to_json()
     different = [f"{key} {old[key]!r} there, {new[key]!r} here" for key in new if old[key] != new[key]]
     if different:
@@ -282,11 +282,11 @@ def check_memory(config: Config, method: Method) -> None:
     """Raise a ValueError, before anything is written, for a model that this machine cannot possibly train."""
     try:
         here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows
+    except (AttributeError, ValueError, OSError):  # Windows has none of these.
         return
     weights = sum(sum(map(math.prod, found)) or math.inf for found in trained_shapes(config, method))
     pixels = 0 if method.fit is not None else config.batch * math.prod(config.image_shape)
-    needed = 4 * (4 * weights + pixels)  # float32; a weight has a gradient and Adam's two moments
+    needed = 4 * (4 * weights + pixels)  # A weight is a float32 and has a gradient and Adam's two moments.
     if needed > here:
         raise ValueError(
             f"a batch of {config.batch} and a model of {config.latents} latents and {weights:,.0f} weights "
@@ -316,7 +316,7 @@ def as_data(data: DataSet | str | os.PathLike[str] | NDArray[Any]) -> DataSet:
     return TableDataSet("array", (), table, (c, h, w), lambda index: images[index], source="array")
 
 
-# More models than this gain nothing on a CPU (benchmarks/population.py).
+# Larger populations gain nothing on a CPU (benchmarks/population.py).
 _MOST_MODELS = 32
 _MEMORY_SHARE = 0.5
 
@@ -527,7 +527,7 @@ def _resumed(
     A member that is finished already, because the population was killed while it wrote its runs, comes along.
     """
     resumed = []
-    for _, configs in _checkpoints(folder):  # members of those that cannot be read are trained anew
+    for _, configs in _checkpoints(folder):  # Members of those that cannot be read are trained anew.
         wanted = {identity(members[i].config): i for i in [*left, *found]}
         indices = [wanted.get(identity(config), -1) for config in configs]
         if -1 not in indices and set(indices) & set(left):
@@ -581,7 +581,7 @@ def memory(device: torch.device) -> float:
         return float(torch.cuda.mem_get_info(device)[0])
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):  # Windows
+    except (AttributeError, ValueError, OSError):  # Windows has none of these.
         return math.inf
 
 
@@ -622,9 +622,9 @@ def _same_as_alone(member: Member) -> bool:
                 return False
             values = population.update(cast(Batches, SimpleNamespace(draw=lambda: each)), 0)[0][0]
             random = not torch.equal(torch.get_rng_state(), state)
-    except Exception:  # what is wrong with it is said when it is trained
+    except Exception:  # Training it raises what is wrong with it.
         return False
-    found = dict(zip(population.groups[0].names, values))  # a term may have the name of a module beside the network
+    found = dict(zip(population.groups[0].names, values))  # A term may have the name of a module beside the network.
     pairs = [*((terms[name], found[name]) for name in terms), (kl, values[-c.latents :])]
     return not random and all(torch.allclose(a, b, rtol=1e-3, equal_nan=True) for a, b in pairs)
 
@@ -640,6 +640,6 @@ def grouped(members: Sequence[Member]) -> list[list[int]]:
         if kind not in stackable:
             stackable[kind] = member.stackable
         found.setdefault(member.shape if stackable[kind] else i, []).append(i)
-    place = {key[1]: i for i, key in reversed(list(enumerate(keys)))}  # where an objective is first used
+    place = {key[1]: i for i, key in reversed(list(enumerate(keys)))}  # This is where an objective is first used.
     order = [(name, place[objective], *arguments) for name, objective, *arguments in keys]
     return [sorted(one, key=order.__getitem__) for one in found.values()]
