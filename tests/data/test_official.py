@@ -17,10 +17,9 @@ from scipy.io import savemat
 
 from karenina.data import files
 from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
+from karenina.data.download import DSPRITES, SMALLNORB
 from karenina.data.dsprites import GRID as DSPRITES_GRID
 from karenina.data.official import (
-    DSPRITES,
-    SMALLNORB,
     cars3d_file,
     dsprites_file,
     mpi3d_file,

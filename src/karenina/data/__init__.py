@@ -264,11 +264,10 @@ def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
         except ValueError as error:
             entries.append(Entry(name, "", "", str(error).split(": ")[0]))  # Loading it gives the whole message.
             continue
-        factors = ", ".join(f"{f} {s or 'continuous'}" for f, s in zip(data.factor_names, data.factor_sizes))
         shape = "x".join(map(str, data.image_shape))
         endless = data.factors.continuous and not isinstance(data, TableDataSet)
         count = "any number" if endless else f"{len(data):,}"
-        entries.append(Entry(name, factors, f"{count} of {shape}", data.source))
+        entries.append(Entry(name, data.factors_text, f"{count} of {shape}", data.source))
     return entries
 
 

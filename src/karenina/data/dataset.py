@@ -338,10 +338,14 @@ class DataSet:
         """Return how many of its images can be drawn: all, or those that only and held_out leave."""
         return self.factors.drawable if self.factors.numbered else len(self)
 
+    @property
+    def factors_text(self) -> str:
+        """Return the names of the factors and their numbers of values."""
+        return ", ".join(f"{name} {size or 'continuous'}" for name, size in zip(self.factor_names, self.factor_sizes))
+
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} {size or 'continuous'}" for name, size in zip(self.factor_names, self.factor_sizes))
         c, h, w = self.image_shape
-        return f"<{self.name}: {c}x{h}x{w} images; {sizes or 'no factors'}; {self.source}>"
+        return f"<{self.name}: {c}x{h}x{w} images; {self.factors_text or 'no factors'}; {self.source}>"
 
     def _repr_html_(self) -> str:
         """Return HTML with some of the images, and what varies in them."""
@@ -351,8 +355,8 @@ class DataSet:
         strip = np.concatenate(list(images), axis=2).transpose(1, 2, 0)
         file = io.BytesIO()
         Image.fromarray(strip[..., 0] if strip.shape[2] == 1 else strip[..., :3]).save(file, "PNG")
-        sizes = ", ".join(f"{name} {size or 'continuous'}" for name, size in zip(self.factor_names, self.factor_sizes))
-        known = {"images": "x".join(map(str, self.image_shape)), "factors": sizes or "none", "source": self.source}
+        shape, factors = "x".join(map(str, self.image_shape)), self.factors_text or "none"
+        known = {"images": shape, "factors": factors, "source": self.source}
         return facts(self.name, known, picture(file.getvalue(), f"images of {self.name}"))
 
     def images(self, factors: ArrayLike, rng: np.random.Generator | int | None = None) -> NDArray[np.uint8]:

@@ -49,7 +49,17 @@ class File:
     unpack: str | None = None
 
 
-def _smallnorb(name: str, size: int, sha256: str) -> File:
+# Names of the official files, without the ending where there are several.
+DSPRITES = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64"
+SHAPES3D = "3dshapes.h5"
+SMALLNORB = {
+    "training": "smallnorb-5x46789x9x18x6x2x96x96-training",
+    "testing": "smallnorb-5x01235x9x18x6x2x96x96-testing",
+}
+
+
+def _smallnorb(part: str, kind: str, size: int, sha256: str) -> File:
+    name = f"{SMALLNORB[part]}-{kind}"
     url = f"https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/{name}.mat.gz"
     return File(f"{name}.mat.gz", (url,), sha256=sha256, size=size, unpack="gunzip")
 
@@ -68,24 +78,20 @@ def _mpi3d(version: str, second: str) -> File:
     )
 
 
-_DSPRITES = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
-_TRAINING = "smallnorb-5x46789x9x18x6x2x96x96-training"
-_TESTING = "smallnorb-5x01235x9x18x6x2x96x96-testing"
-
 SOURCES: dict[str, tuple[File, ...]] = {
     "dsprites": (
         File(
-            _DSPRITES,
+            f"{DSPRITES}.npz",
             (
-                f"https://raw.githubusercontent.com/google-deepmind/dsprites-dataset/master/{_DSPRITES}",
-                f"https://github.com/google-deepmind/dsprites-dataset/raw/master/{_DSPRITES}",
+                f"https://raw.githubusercontent.com/google-deepmind/dsprites-dataset/master/{DSPRITES}.npz",
+                f"https://github.com/google-deepmind/dsprites-dataset/raw/master/{DSPRITES}.npz",
             ),
             md5="7da33b31b13a06f4b04a70402ce90c2e",
         ),
     ),
     "shapes3d": (
         File(
-            "3dshapes.h5",
+            SHAPES3D,
             (
                 "https://storage.googleapis.com/3d-shapes/3dshapes.h5",
                 "https://storage.googleapis.com/storage/v1/b/3d-shapes/o/3dshapes.h5?alt=media",
@@ -95,12 +101,12 @@ SOURCES: dict[str, tuple[File, ...]] = {
         ),
     ),
     "smallnorb": (
-        _smallnorb(f"{_TRAINING}-cat", 348, "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa"),
-        _smallnorb(f"{_TRAINING}-info", 71052, "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32"),
-        _smallnorb(f"{_TRAINING}-dat", 131896188, "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"),
-        _smallnorb(f"{_TESTING}-cat", 347, "ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff"),
-        _smallnorb(f"{_TESTING}-info", 10428, "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2"),
-        _smallnorb(f"{_TESTING}-dat", 130799817, "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474"),
+        _smallnorb("training", "cat", 348, "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa"),
+        _smallnorb("training", "info", 71052, "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32"),
+        _smallnorb("training", "dat", 131896188, "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"),
+        _smallnorb("testing", "cat", 347, "ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff"),
+        _smallnorb("testing", "info", 10428, "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2"),
+        _smallnorb("testing", "dat", 130799817, "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474"),
     ),
     "cars3d": (
         File(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from karenina._plugins import extras
 from karenina.data import dsprites, shapes3d
 from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
+from karenina.data.download import DSPRITES, SHAPES3D, SMALLNORB
 from karenina.data.files import (
     MEMORY_LIMIT,
     CachedRows,
@@ -38,8 +39,6 @@ from karenina.data.files import (
 
 __all__ = ["cars3d_file", "dsprites_file", "mpi3d_file", "shapes3d_file", "smallnorb_file"]
 
-DSPRITES = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64"
-SHAPES3D = "3dshapes.h5"
 MPI3D_FACTORS = (
     "object_color",
     "object_shape",
@@ -222,10 +221,6 @@ def _grid_or_table(
 with extras():
     from PIL import Image
 
-SMALLNORB = {
-    "training": "smallnorb-5x46789x9x18x6x2x96x96-training",
-    "testing": "smallnorb-5x01235x9x18x6x2x96x96-testing",
-}
 SMALLNORB_GRID = FactorGrid(("category", "elevation", "azimuth", "lighting"), (5, 9, 18, 6))
 _NORB_TYPES = {0x1E3D4C55: "u1", 0x1E3D4C54: "<i4", 0x1E3D4C51: "<f4", 0x1E3D4C53: "<f8", 0x1E3D4C56: "<i2"}
 CARS = 183

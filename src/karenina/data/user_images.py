@@ -474,13 +474,11 @@ def _table(path: Path, count: int, factors: NDArray | None, names: NDArray | Non
         raise ValueError(f"{path}: factors are {factors.dtype} {factors.shape}, expected numbers ({count}, k)")
     if not np.isfinite(table).all():
         raise ValueError(f"{path}: row {np.argwhere(~np.isfinite(table))[0, 0]} of factors is not finite")
-    if table.dtype.kind == "u" and table.max(initial=0) > np.iinfo(np.int64).max:
-        raise ValueError(f"{path}: factors go up to {table.max()}, beyond 64-bit integers with a sign")
+    table = _signed(path, table)
     words = [] if names is None else np.ravel(names).tolist()
     labels = tuple(word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words)
     if names is not None and (len(labels) != table.shape[1] or len(set(labels)) != len(labels)):
         raise ValueError(f"{path}: factor_names are {labels}, expected {table.shape[1]} different names")
-    table = table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
     return table, labels or tuple(f"factor_{i}" for i in range(table.shape[1]))
 
 
@@ -560,10 +558,7 @@ def _numbers(path: Path, frame: "pd.DataFrame", kept: NDArray[np.int64]) -> Fact
             columns.append(numbers)
         else:
             columns.append(column.to_numpy())
-    table = np.column_stack(columns)
-    if table.dtype.kind == "u" and table.max(initial=0) > np.iinfo(np.int64).max:
-        raise ValueError(f"{path}: factors go up to {table.max()}, beyond 64-bit integers with a sign")
-    table = table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
+    table = _signed(path, np.column_stack(columns))
     if not np.isfinite(table).all():
         row, column_number = np.argwhere(~np.isfinite(table))[0]
         raise ValueError(
@@ -572,6 +567,13 @@ def _numbers(path: Path, frame: "pd.DataFrame", kept: NDArray[np.int64]) -> Fact
     if not details and np.isin(table, (-1, 1)).all() and (table == -1).any():
         table = (table > 0).astype(np.int64)
     return FactorColumns(tuple(str(name) for name in frame.columns), table, details, kept)
+
+
+def _signed(path: Path, table: NDArray) -> NDArray:
+    """Return a table of factors as float64 or int64."""
+    if table.dtype.kind == "u" and table.max(initial=0) > np.iinfo(np.int64).max:
+        raise ValueError(f"{path}: factors go up to {table.max()}, beyond 64-bit integers with a sign")
+    return table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
 
 
 def _some(names: list[str]) -> str:

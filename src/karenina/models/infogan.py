@@ -5,6 +5,7 @@ information of InfoGAN (Chen et al. 2016). Q shares every layer of the critic bu
 mean that Q gives, and decoding is the generator.
 """
 
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -38,11 +39,9 @@ class InfoGAN(Autoencoder):
 def build(name: str, shape: Shape, latents: int, *, init: str = "torch") -> Any:
     """Return an untrained InfoGAN. The critic has layer normalisation, which keeps the images of a batch apart, as its
     gradient penalty needs."""
-    return networks.build(name, shape, latents, init=init, outputs=latents + 1, norm=_layer_norm, make=InfoGAN)
-
-
-def _layer_norm(channels: int) -> nn.Module:
-    return nn.GroupNorm(1, channels)
+    return networks.build(
+        name, shape, latents, init=init, outputs=latents + 1, norm=partial(nn.GroupNorm, 1), make=InfoGAN
+    )
 
 
 def draw_codes(n: int, latents: int, noise: torch.Generator) -> Tensor:
