@@ -86,7 +86,7 @@ def draw(
     if otherwise is not None:
         rows[left] = otherwise[left]
         return rows
-    raise ValueError("hardly any combination of the factors is left by correlate, only and held_out")
+    raise ValueError("hardly any combination of the factors is left by correlate=, only= and held_out=")
 
 
 def _all_hold(conditions: tuple[Condition, ...], rows: NDArray[Any]) -> NDArray[np.bool_]:
@@ -163,7 +163,7 @@ class BiasedTable(TableDataSet):
         if isinstance(data, BiasedTable):
             self._chances = self._chances * data._chances
         if not self._chances.any():
-            raise ValueError(f"{data.name} has no image that correlate, only and held_out leave")
+            raise ValueError(f"{data.name} has no image left by correlate=, only= and held_out=")
         if data.pairs is not None:
             self.pairs = data.pairs[(self._chances[data.pairs] > 0).all(axis=1)]
 
@@ -176,7 +176,7 @@ class BiasedTable(TableDataSet):
     ) -> NDArray[np.int64]:
         chances = self._chances if candidates is None else self._chances[candidates]
         if not chances.any():
-            raise ValueError(f"{self.name} has no such image that correlate, only and held_out leave")
+            raise ValueError(f"{self.name} has no image with these values left by correlate=, only= and held_out=")
         sums = np.cumsum(chances)
         found = np.searchsorted(sums, sums[-1] * rng.random(n), side="right")
         return found if candidates is None else candidates[found]
@@ -237,7 +237,7 @@ def biased(
             else BiasedBox(names, base.low, base.high, base=base, bias=bias)
         )
         if grid and not factors._sums[-1] > 0:
-            raise ValueError(f"{data.name} has no combination of factors that correlate, only and held_out leave")
+            raise ValueError(f"{data.name} has no combination of factors left by correlate=, only= and held_out=")
         factors.sample(1, np.random.default_rng(0))  # This raises where a box has none.
         found.factors = factors
     found.whole = data.whole
@@ -313,7 +313,7 @@ class Pairs:
         factors = len(data.factor_names)
         if data.pairs is not None:
             if not len(data.pairs):
-                raise ValueError(f"{data.name} has no pair of images that correlate, only and held_out leave")
+                raise ValueError(f"{data.name} has no pair of images left by correlate=, only= and held_out=")
             return
         if not data.labelled:
             raise ValueError(
