@@ -26,7 +26,7 @@ from karenina.numerics.resampling import jackknife
 from karenina.selection import factorised_support, orthogonality, udr
 from karenina.selection._consensus import Consensus, consensus_of_active
 from karenina.selection.choice import choose_from_codes
-from karenina.training.decoding import decoder_jacobian
+from karenina.training.run import decoder_jacobian
 
 KL = 0.05
 METRICS = ("z_diff", "z_min_variance", "mig", "modularity", "dci_boosted", "sap")

@@ -23,13 +23,10 @@ from karenina.data import DataSet, load
 from karenina.metrics import mig
 from karenina.models import fast
 from karenina.training import train
-from karenina.training.batches import Batches
-from karenina.training.config import make_config
-from karenina.training.learners import make_learner
-from karenina.training.loop import to_tensor
-from karenina.training.methods import METHODS
-from karenina.training.population import Member, PopulationLearner
-from karenina.training.trainer import expand, train_many
+from karenina.training.batches import Batches, to_tensor
+from karenina.training.learners import PopulationLearner, make_learner
+from karenina.training.methods import METHODS, make_config
+from karenina.training.trainer import Member, expand, train_many
 
 CPU = torch.device("cpu")
 Step = Callable[[], None]

@@ -4,6 +4,7 @@ CPU time of one thread, contestants taking turns; medians. Run with OMP_NUM_THRE
 """
 
 import argparse
+import itertools
 import multiprocessing
 import statistics
 import sys
@@ -20,10 +21,9 @@ from torch.nn import functional
 from karenina.data import DataSet, FactorGrid, load
 from karenina.models import fast
 from karenina.training import train
-from karenina.training.config import make_config
-from karenina.training.learners import Learner, make_learner
-from karenina.training.loop import State, add_to_row, to_tensor
-from karenina.training.methods import METHODS
+from karenina.training.batches import to_tensor
+from karenina.training.learners import make_learner
+from karenina.training.methods import METHODS, make_config
 
 CPU = torch.device("cpu")
 BATCH = 64
@@ -136,7 +136,7 @@ def fake_data() -> DataSet:
     return DataSet("noise", grid, (1, 64, 64), lambda rows, rng: images[rows[:, 0]])
 
 
-def our_learner(data: DataSet) -> tuple[Learner, State]:
+def our_step(data: DataSet) -> Callable[[], None]:
     settings = {
         "seed": 0,
         "steps": 1000,
@@ -150,19 +150,14 @@ def our_learner(data: DataSet) -> tuple[Learner, State]:
         "trace": False,
     }
     config = make_config(data, "beta_vae", {"beta": 4}, settings)
-    state = State(np.random.default_rng(0), torch.Generator().manual_seed(0))
-    return make_learner(config, METHODS["beta_vae"], 1000, state.noise, CPU), state
-
-
-def our_step(data: DataSet) -> Callable[[], None]:
-    learner, state = our_learner(data)
+    learner = make_learner(config, METHODS["beta_vae"], 1000, torch.Generator().manual_seed(0), CPU)
+    rng, steps = np.random.default_rng(0), itertools.count()
 
     def draw() -> Tensor:
-        return to_tensor(data.sample(BATCH, state.rng)[0], CPU)
+        return to_tensor(data.sample(BATCH, rng)[0], CPU)
 
     def step() -> None:
-        add_to_row(state, *learner.update(draw, state.step))
-        state.step += 1
+        learner.update(draw, next(steps))
 
     return step
 

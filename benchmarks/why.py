@@ -31,7 +31,7 @@ from karenina.studies.analyses.by_setting import variance_explained
 from karenina.studies.analyses.shared import wide_table
 from karenina.studies.study import Study
 from karenina.tasks import label_noise
-from karenina.training.population import PopulationLearner
+from karenina.training.learners import PopulationLearner
 
 SEEDS = 5  # of each setting, from which the dynamics score is computed again and again
 # What a variation changes: options of `karenina.selection.dynamics`, and which of the 30 moments it sees.

@@ -89,7 +89,7 @@ def test_a_study_and_its_page(named, tmp_path):
 
 
 def test_pictures_of_runs_and_of_data(named, tmp_path):
-    from karenina.data.sheet import draw_sheet
+    from karenina.data.dataset import draw_sheet
     from karenina.drawing.pictures import save_reconstructions
     from karenina.evaluation.ranking import plot_pairs, rank
     from karenina.metrics.scoring import plot_scores

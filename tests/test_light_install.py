@@ -82,7 +82,7 @@ def test_commands_name_the_extra(arrays, words, code):
         "karenina.train('blobs', 'vae')",
         "karenina.open('a')",
         "import karenina.training",
-        "from karenina.models import own",
+        "from karenina.models import objectives",
     ]
     + ["karenina.fit('blobs')", "from karenina.metrics import plot_scores; plot_scores({}, 'a.png')"],
 )

@@ -113,8 +113,9 @@ def setting_fields(after: str, default: Callable[[Setting], Any] | None = None) 
         place = list(own).index(after) + 1
         ours = {name: setting.kind for name, setting in SETTINGS.items()}
         cls.__annotations__ = dict([*list(own.items())[:place], *ours.items(), *list(own.items())[place:]])
-        for name, setting in SETTINGS.items() if default is not None else ():
-            setattr(cls, name, default(setting))
+        if default is not None:
+            for name, setting in SETTINGS.items():
+                setattr(cls, name, default(setting))
         return cls
 
     return decorate

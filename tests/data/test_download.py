@@ -22,7 +22,17 @@ import numpy as np
 import pytest
 
 from karenina.data import download as module
-from karenina.data.download import SOURCES, DownloadError, File, get, get_file, unpack_cars
+from karenina.data.download import (
+    DSPRITES,
+    SHAPES3D,
+    SMALLNORB,
+    SOURCES,
+    DownloadError,
+    File,
+    get,
+    get_file,
+    unpack_cars,
+)
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8).tobytes()
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -545,8 +555,6 @@ def test_unknown_names(tmp_path):
 
 
 def test_sources_name_the_files_that_the_readers_look_for():
-    from karenina.data.official import DSPRITES, SHAPES3D, SMALLNORB
-
     names = {name: [file.filename for file in files] for name, files in SOURCES.items()}
     assert names["dsprites"] == [f"{DSPRITES}.npz"]
     assert names["shapes3d"] == [SHAPES3D]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import EpsImagePlugin, Image
 
-from karenina.data import own
+from karenina.data import user_images
 from karenina.data.dsprites import load_painting
 from karenina.data.official import shapes3d_file
-from karenina.data.own import folder, open_own
+from karenina.data.user_images import folder, open_path
 from karenina.numerics.arrays import load_npy, load_npz
 
 RNG = np.random.default_rng(0)
@@ -122,7 +122,7 @@ def test_bad_npz(tmp_path, kind):
         made = make(tmp_path / "a.npz")
         del made
     with pytest.raises(ValueError, match=message) as found:
-        open_own(tmp_path / "a.npz")
+        open_path(tmp_path / "a.npz")
     assert "\n" not in str(found.value)
     assert str(found.value).startswith(str(tmp_path / "a.npz"))
 
@@ -130,7 +130,7 @@ def test_bad_npz(tmp_path, kind):
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_odd_compression_that_python_knows_is_read(tmp_path, compression):
     path = npz(tmp_path / "a.npz", compression, images=npy(IMAGES), factors=npy(FACTORS))
-    assert np.array_equal(open_own(path).at([3])[0], IMAGES[3].transpose(2, 0, 1))
+    assert np.array_equal(open_path(path).at([3])[0], IMAGES[3].transpose(2, 0, 1))
 
 
 def test_arrays_of_other_parts_of_the_program(tmp_path):
@@ -228,11 +228,11 @@ def link_in_a_circle(file, secret):
     ],
 )
 def test_hdf5_reads_no_other_file(tmp_path, monkeypatch, make, message, limit):
-    monkeypatch.setattr(own, "MEMORY_LIMIT", limit)
+    monkeypatch.setattr(user_images, "MEMORY_LIMIT", limit)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         make(file, elsewhere(tmp_path))
     with pytest.raises(ValueError, match=message):
-        open_own(tmp_path / "a.h5")
+        open_path(tmp_path / "a.h5")
 
 
 def test_official_hdf5_reads_no_other_file(tmp_path):
@@ -252,7 +252,7 @@ def test_links_within_a_file_are_followed(tmp_path):
         file["images"] = h5py.SoftLink("/deep/in/images")
         file["deep/factors"] = FACTORS
         file["factors"] = h5py.SoftLink("deep/./factors")
-    data = open_own(tmp_path / "a.h5")
+    data = open_path(tmp_path / "a.h5")
     assert np.array_equal(data.at([3])[0], IMAGES[3].transpose(2, 0, 1))
     assert np.array_equal(data.table, FACTORS)
 
@@ -275,7 +275,7 @@ def test_wrong_kinds_in_hdf5(tmp_path, key, value, message):
             file["factors"] = FACTORS
         file.create_group(key) if value is None else file.create_dataset(key, data=value)
     with pytest.raises(ValueError, match=message):
-        open_own(tmp_path / "a.h5")
+        open_path(tmp_path / "a.h5")
 
 
 def test_hdf5_that_claims_too_much(tmp_path):
@@ -283,15 +283,15 @@ def test_hdf5_that_claims_too_much(tmp_path):
         file.create_dataset("images", (2, 300_000, 300_000), np.uint8, chunks=(1, 1000, 1000))
         file.create_dataset("factors", (10**10, 2), np.int64, chunks=(1000, 2))
     with pytest.raises(ValueError, match=r"/factors is int64 \(10000000000, 2\), too large for memory"):
-        open_own(tmp_path / "a.h5")
+        open_path(tmp_path / "a.h5")
     with h5py.File(tmp_path / "a.h5", "a") as file:
         del file["factors"]
     with pytest.raises(ValueError, match="at most 178,956,970 pixels"):
-        open_own(tmp_path / "a.h5")
+        open_path(tmp_path / "a.h5")
 
 
 def test_a_plain_block_beyond_the_end_of_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(own, "MEMORY_LIMIT", 1)
+    monkeypatch.setattr(user_images, "MEMORY_LIMIT", 1)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["images"] = IMAGES
         offset = file["images"].id.get_offset()
@@ -300,7 +300,7 @@ def test_a_plain_block_beyond_the_end_of_the_file(tmp_path, monkeypatch):
     assert moved != content
     (tmp_path / "a.h5").write_bytes(moved)
     with pytest.raises(ValueError, match=r"a\.h5 is"):
-        open_own(tmp_path / "a.h5")
+        open_path(tmp_path / "a.h5")
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.h5"])
@@ -309,7 +309,7 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path, name):
     (tmp_path / f"zero-{name}").symlink_to("/dev/zero")
     for path in tmp_path.iterdir():
         with pytest.raises(ValueError, match="is neither a folder of images nor one of"):
-            open_own(path)
+            open_path(path)
 
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
@@ -328,7 +328,7 @@ def test_postscript_is_not_run_whatever_it_is_called(tmp_path, monkeypatch):
     assert started == []
 
 
-@pytest.mark.parametrize("name", sorted(own.SUFFIXES))
+@pytest.mark.parametrize("name", sorted(user_images.SUFFIXES))
 def test_every_ending_can_be_read(tmp_path, name):
     mode = {".pgm": "L", ".pbm": "1"}.get(name, "RGB")
     Image.fromarray(IMAGES[0]).convert(mode).save(tmp_path / f"a{name}")
@@ -341,14 +341,14 @@ def files(tmp_path, kind):
     if path.suffix == ".npz":
         save = np.savez_compressed if kind.endswith("packed") else np.savez
         save(path, images=IMAGES, factors=FACTORS, factor_names=["shape", "tone"])
-        return path, lambda: open_own(path)
+        return path, lambda: open_path(path)
     if path.suffix == ".h5":
         with h5py.File(path, "w") as file:
             packed = {"chunks": (12, 2, 2, 3), "compression": "gzip"} if kind.endswith("packed") else {}
             file.create_dataset("images", data=IMAGES, **packed)
             file["factors"] = FACTORS
             file["factor_names"] = np.array(["shape", "tone"], h5py.string_dtype())
-        return path, lambda: open_own(path)
+        return path, lambda: open_path(path)
     if path.suffix == ".csv":
         for name in ("a.png", "b.png"):
             Image.fromarray(IMAGES[0]).save(tmp_path / name)
@@ -383,7 +383,7 @@ def damaged(content, rng):
     "kind", ["npz", "npz-packed", "h5", "h5-packed", "png", "jpg", "gif", "bmp", "tiff", "webp", "ppm", "csv"]
 )
 def test_damaged_files_open_or_are_one_line(tmp_path, monkeypatch, kind, limit):
-    monkeypatch.setattr(own, "MEMORY_LIMIT", limit)
+    monkeypatch.setattr(user_images, "MEMORY_LIMIT", limit)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path, load = files(tmp_path, kind)
     whole, rng = path.read_bytes(), np.random.default_rng(1)
@@ -402,7 +402,7 @@ def test_damaged_files_open_or_are_one_line(tmp_path, monkeypatch, kind, limit):
 
 
 def test_caches_of_folders_with_files_of_the_same_names_sizes_and_times(tmp_path, monkeypatch):
-    monkeypatch.setattr(own, "MEMORY_LIMIT", 1)
+    monkeypatch.setattr(user_images, "MEMORY_LIMIT", 1)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def write(where, image):
@@ -424,16 +424,16 @@ def test_caches_of_folders_with_files_of_the_same_names_sizes_and_times(tmp_path
     assert np.array_equal(first(tmp_path / "1" / "pictures"), IMAGES[1])
     assert len(list((tmp_path / "cache" / "karenina").glob(kept))) == 2
     # And nothing is worked out twice.
-    monkeypatch.setattr(own, "_decoded", lambda files, load: pytest.fail("decoded again"))
+    monkeypatch.setattr(user_images, "_decoded", lambda files, load: pytest.fail("decoded again"))
     assert np.array_equal(first(tmp_path / "1" / "pictures"), IMAGES[1])
 
 
 def test_caches_of_two_sizes_of_equal_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(own, "MEMORY_LIMIT", 1)
+    monkeypatch.setattr(user_images, "MEMORY_LIMIT", 1)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("images", data=IMAGES, chunks=(12, 2, 2, 3))
     for size in ((4, 16), (16, 4), (4, 16)):
-        data = open_own(tmp_path / "a.h5", size=size)
+        data = open_path(tmp_path / "a.h5", size=size)
         assert data.at([0]).shape == (1, 3, *size)
         expected = Image.fromarray(IMAGES[0]).resize(size[::-1], Image.Resampling.LANCZOS)
         assert np.array_equal(data.at([0])[0], np.asarray(expected).transpose(2, 0, 1))

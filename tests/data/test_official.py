@@ -15,12 +15,11 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from karenina.data import _rows
+from karenina.data import files
 from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
+from karenina.data.download import DSPRITES, SMALLNORB
 from karenina.data.dsprites import GRID as DSPRITES_GRID
 from karenina.data.official import (
-    DSPRITES,
-    SMALLNORB,
     cars3d_file,
     dsprites_file,
     mpi3d_file,
@@ -102,7 +101,7 @@ def full_disk(monkeypatch):
     def fail(path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(_rows, "atomic", fail)
+    monkeypatch.setattr(files, "atomic", fail)
 
 
 def test_dsprites_npz_is_packed_once_and_read_from_its_cache(tmp_path, monkeypatch):
@@ -147,9 +146,9 @@ def test_dsprites_hdf5(tmp_path):
 
 
 def test_dsprites_memory_stays_small(tmp_path, monkeypatch):
-    from karenina.data import _reading
+    from karenina.data import files
 
-    monkeypatch.setattr(_reading, "_BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "_BLOCK_BYTES", 1 << 20)
     images = write_dsprites(tmp_path)
     seen = []
     pack = np.packbits
@@ -180,7 +179,7 @@ def test_a_full_disk_or_a_read_only_folder_means_memory(tmp_path, monkeypatch, c
     def fail(path):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(_rows, "atomic", fail)
+    monkeypatch.setattr(files, "atomic", fail)
     images = write_dsprites(tmp_path)
     data = dsprites_file(tmp_path, _sizes=SPRITE_SIZES)
     with pytest.warns(RuntimeWarning, match=f"{os.strerror(code)}.*in memory"):
@@ -191,7 +190,7 @@ def test_a_full_disk_or_a_read_only_folder_means_memory(tmp_path, monkeypatch, c
 
 def test_disk_space_is_asked_for_before_writing(tmp_path, monkeypatch):
     write_dsprites(tmp_path)
-    monkeypatch.setattr(_rows.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 0))
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 0))
     with pytest.warns(RuntimeWarning, match="No space left"):
         dsprites_file(tmp_path, _sizes=SPRITE_SIZES).at([0])
 
@@ -302,7 +301,7 @@ def test_mpi3d(tmp_path, save):
 
 
 def test_mpi3d_compressed_without_room_says_so(tmp_path, full_disk, monkeypatch):
-    monkeypatch.setattr(_rows, "MEMORY_LIMIT", 1)
+    monkeypatch.setattr(files, "MEMORY_LIMIT", 1)
     np.savez_compressed(tmp_path / "mpi3d_real.npz", images=np.zeros((8, 64, 64, 3), np.uint8))
     with pytest.raises(ValueError, match="too large for memory"):
         mpi3d_file(tmp_path, "real", _sizes=(2, 2, 2, 1, 1, 1, 1)).at([0])

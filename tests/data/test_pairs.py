@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from karenina.data import TableDataSet, load
-from karenina.data.biased import Pairs, biased
+from karenina.data.sampling import Pairs, biased
 from karenina.papers.eastwood2018.teapots import in_gap
 
 
@@ -83,7 +83,7 @@ def test_own_pairs_of_a_biased_table_have_both_images_in_it():
     data = square(3)
     data.pairs = np.array([(0, 1), (0, 8), (8, 7)])
     assert Pairs(biased(data, held_out="x=2+y=2")).data.pairs.tolist() == [[0, 1]]
-    with pytest.raises(ValueError, match="has no pair of images that correlate, only and held_out leave"):
+    with pytest.raises(ValueError, match="has no pair of images left by"):
         Pairs(biased(data, only="x=1"))
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import karenina
 from karenina.data import TableDataSet, resized
-from karenina.data.biased import biased
 from karenina.data.resized import shrink, with_side
+from karenina.data.sampling import biased
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def test_all_images_are_made_once_and_kept(cache, monkeypatch):
     (file,) = cache.glob("blobs-*.side4.npy")
     np.testing.assert_array_equal(data.sample(50, np.random.default_rng(0))[0], few)
     again = karenina.load("blobs:side=4")
-    monkeypatch.setattr(resized.Smaller, "_fill", lambda *_: pytest.fail("made twice"))
+    monkeypatch.setattr(resized.SmallerImages, "_fill", lambda *_: pytest.fail("made twice"))
     np.testing.assert_array_equal(again.sample(50, np.random.default_rng(0))[0], few)
     file.write_bytes(b"something else")
     monkeypatch.undo()
@@ -60,7 +60,7 @@ def test_teapots_of_a_part_are_kept_after_half_of_them(cache, monkeypatch):
     np.testing.assert_array_equal(data.sample(30, np.random.default_rng(0))[0], first)
     assert list(cache.glob("teapots-*.side16.npy"))
     np.testing.assert_array_equal(first, shrink(big.images(factors), 16))
-    monkeypatch.setattr(resized.Smaller, "_fill", lambda *_: pytest.fail("made twice"))
+    monkeypatch.setattr(resized.SmallerImages, "_fill", lambda *_: pytest.fail("made twice"))
     np.testing.assert_array_equal(with_side(big, 16).images(factors), first)
     another = factors[:2] * 0.5  # a teapot that is not of the part is drawn
     np.testing.assert_array_equal(data.images(another), shrink(karenina.load("teapots").images(another), 16))

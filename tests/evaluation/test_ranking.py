@@ -16,7 +16,7 @@ from karenina.evaluation.ranking import CRITERIA, centrality, pipe, plot_pairs, 
 from karenina.evaluation.scoring import evaluate
 from karenina.fitting.encoding import encode
 from karenina.fitting.export import export
-from karenina.training.decoding import decoder_jacobian
+from karenina.training.run import decoder_jacobian
 
 # After 150 steps some latents have a KL of about 0.1.
 TRAINED = {"rows": 300, "kl_threshold": 1e-3}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from karenina.data.own import array_set, stream, survey
+from karenina.data.user_images import array_set, stream, survey
 from karenina.fitting.look import alignment, look_at, open_images
 
 

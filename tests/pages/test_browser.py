@@ -15,7 +15,7 @@ from karenina.models.networks import build
 from karenina.pages.compare import compare
 from karenina.pages.model import export_decoder
 from karenina.pages.page import show
-from karenina.training.config import Config
+from karenina.training.methods import Config
 from karenina.training.run import Run
 
 READY = "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"

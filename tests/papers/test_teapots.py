@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import karenina
-from karenina.data import _raster
+from karenina.papers.eastwood2018 import raster
 from karenina.papers.eastwood2018.teapots import BOX, PARTS, _scene, control_points, in_gap, teapot_mesh, teapots
 
 ROUND = (0.4, 1.3, 2.9, 4.4, 5.8)
@@ -67,15 +67,15 @@ def traced(azimuth, elevation, colour, size):
     """The image (3, size, size) by shooting a ray at every triangle for every sample."""
     vertices, normals, triangles = _scene()
     sight = np.array([np.sin(azimuth) * np.cos(elevation), -np.cos(azimuth) * np.cos(elevation), np.sin(elevation)])
-    eye, right = _raster.DISTANCE * sight, np.array([np.cos(azimuth), np.sin(azimuth), 0])
+    eye, right = raster.DISTANCE * sight, np.array([np.cos(azimuth), np.sin(azimuth), 0])
     up = np.cross(sight, right)
-    light = _raster.LIGHT[0] * right + _raster.LIGHT[1] * np.cross([0, 0, 1], right) + [0, 0, _raster.LIGHT[2]]
+    light = raster.LIGHT[0] * right + raster.LIGHT[1] * np.cross([0, 0, 1], right) + [0, 0, raster.LIGHT[2]]
     half = (light + sight) / np.linalg.norm(light + sight)
     lit = np.maximum(normals @ light, 0)
-    shade = _raster.AMBIENT + _raster.SKY * normals[:, 2] + _raster.DIFFUSE * lit
-    shine = _raster.SPECULAR * np.where(lit > 0, np.maximum(normals @ half, 0), 0) ** 16
+    shade = raster.AMBIENT + raster.SKY * normals[:, 2] + raster.DIFFUSE * lit
+    shine = raster.SPECULAR * np.where(lit > 0, np.maximum(normals @ half, 0), 0) ** 16
 
-    a, b = _raster.A, _raster.B
+    a, b = raster.A, raster.B
     steps = [
         ((a * p - b * q) / (a * a + b * b), (b * p + a * q) / (a * a + b * b))
         for p in range(-5, 6)
@@ -86,7 +86,7 @@ def traced(azimuth, elevation, colour, size):
     row, column = np.mgrid[:size, :size] + 0.5
     x = (column[..., None] + offsets[:, 0]).ravel() / size - 0.5
     y = 0.5 - (row[..., None] + offsets[:, 1]).ravel() / size
-    rays = _raster.WIDTH * (x[:, None] * right + y[:, None] * up) - eye
+    rays = raster.WIDTH * (x[:, None] * right + y[:, None] * up) - eye
 
     p, q, r = (vertices[triangles[:, i]] for i in range(3))
     e1, e2, s = q - p, r - p, eye - p
@@ -108,7 +108,7 @@ def traced(azimuth, elevation, colour, size):
 @pytest.mark.parametrize("view", [(0.0, 0.0), (0.7, 0.4), (2.4, 1.1), (4.0, 0.2), (5.5, pi / 2)])
 def test_the_picture_is_the_one_a_ray_tracer_makes(view):
     colour, size = (0.9, 0.4, 0.1), 12
-    images = _raster.render(*_scene(), np.array([view]), np.array([colour]), size)
+    images = raster.render(*_scene(), np.array([view]), np.array([colour]), size)
     difference = np.abs(images[0] / 255 - traced(*view, colour, size))
     # A sample may fall to the other side of an edge by rounding; everything else agrees to the last byte or so.
     assert (difference > 1.5 / 255).sum() <= 3
@@ -169,10 +169,10 @@ def test_the_ground_is_white_and_the_pot_is_never_cut_off(data):
     points, values = np.empty_like(_scene()[0]), np.empty((len(_scene()[0]), 2))
     for azimuth in np.linspace(0, 2 * pi, 60):
         for elevation in (0, 0.3, 0.6, 0.9, 1.2, pi / 2):
-            _raster.project(*_scene()[:2], azimuth, elevation, 64, points, values)
+            raster.project(*_scene()[:2], azimuth, elevation, 64, points, values)
             assert points[:, :2].min() > 1
             assert points[:, :2].max() < 63
-    assert _raster.AMBIENT + _raster.SKY + _raster.DIFFUSE + _raster.SPECULAR <= 1
+    assert raster.AMBIENT + raster.SKY + raster.DIFFUSE + raster.SPECULAR <= 1
 
 
 def test_a_small_step_changes_little(data):

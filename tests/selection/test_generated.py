@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karenina.selection import factorised_codes, fixed_latent_score, model_centrality, pipe_score
-from karenina.training.decoding import discriminator_accuracy
+from karenina.training.run import discriminator_accuracy
 
 
 @given(st.integers(0, 10_000))

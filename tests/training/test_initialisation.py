@@ -11,12 +11,12 @@ from safetensors.torch import save_file
 from torch import nn
 
 from karenina.data import load
-from karenina.models.discriminator import Discriminator
 from karenina.models.fast import UpConv
 from karenina.models.networks import INITS, NETWORKS, build, initialise
+from karenina.models.objectives import Discriminator
 from karenina.training import METHODS, Progress, open, train
-from karenina.training.config import make_config
 from karenina.training.learners import make_learner, network_of
+from karenina.training.methods import make_config
 from karenina.training.run import read_tensors
 
 SETTINGS: dict[str, Any] = {

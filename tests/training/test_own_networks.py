@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 import karenina
-from karenina.models import own
 from karenina.training import trainer
 
 
@@ -97,8 +96,8 @@ def test_resumed_after_a_stop_with_the_same_bytes(tmp_path, monkeypatch, encoder
 
     with pytest.raises(KeyboardInterrupt):
         karenina.train("blobs", "vae", out=tmp_path / "b", progress=stop, **given)
-    assert trainer.begun(tmp_path / "b")
-    monkeypatch.setattr(own, "SEEN", {})
+    assert trainer.has_checkpoint(tmp_path / "b")
+    monkeypatch.setattr("karenina.models.networks.SEEN", {})
     resumed = karenina.train("blobs", "vae", out=tmp_path / "b", **given)
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()
     assert torch.equal(weights(whole), weights(resumed))

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from karenina.cli import app
 from karenina.data import load
-from karenina.models import objectives, pairs, supervised
+from karenina.models import objectives
 from karenina.training import METHODS, Method, defaults, open, train, train_many
 from karenina.training.batches import Labels, labelled_images, scaled
 from karenina.training.methods import DISCRIMINATOR
@@ -29,24 +29,26 @@ def same(one, two):
 def test_distances_are_the_kl_of_torch():
     mean, logvar = posteriors()
     q1, q2 = (torch.distributions.Normal(m, (0.5 * v).exp()) for m, v in zip(mean.chunk(2), logvar.chunk(2)))
-    torch.testing.assert_close(pairs.distances(mean, logvar), torch.distributions.kl_divergence(q1, q2))
+    torch.testing.assert_close(objectives.pair_distances(mean, logvar), torch.distributions.kl_divergence(q1, q2))
 
 
-@pytest.mark.parametrize("average", [pairs.arithmetic, pairs.product])
+@pytest.mark.parametrize("average", [objectives.gvae_average, objectives.mlvae_average])
 def test_identical_images_are_left_as_they_are(average):
     """So that Ada-GVAE of them is the beta-VAE: nothing else of it differs."""
     mean, logvar = posteriors(latents=3)
     mean, logvar = (torch.cat([part[:5], part[:5]]) for part in (mean, logvar))
-    found = pairs.share(mean, logvar, average=average)
+    found = objectives.share_posteriors(mean, logvar, average=average)
     assert torch.equal(found[0], mean)
     assert torch.equal(found[1], logvar)
-    everything = pairs.share(mean, logvar, torch.zeros(5, 3, dtype=torch.bool), average=average, known="shared")
+    everything = objectives.share_posteriors(
+        mean, logvar, torch.zeros(5, 3, dtype=torch.bool), average=average, known="shared"
+    )
     torch.testing.assert_close(everything[0], mean)
     torch.testing.assert_close(everything[1], logvar)
 
 
 def test_ada_gvae_of_identical_images_is_the_beta_vae(monkeypatch):
-    from karenina.data.biased import Pairs
+    from karenina.data.sampling import Pairs
 
     def twice(self, n, rng):
         images = self.data.sample(n, rng)[0]
@@ -58,7 +60,7 @@ def test_ada_gvae_of_identical_images_is_the_beta_vae(monkeypatch):
     doubled.sample = lambda n, rng, fixed=None: (np.concatenate([data.sample(n // 2, rng)[0]] * 2), None)
     ada = train(data, "ada_gvae", beta=3, **SMALL)
     monkeypatch.undo()
-    monkeypatch.setattr("karenina.training.config.fingerprint", lambda data: "")
+    monkeypatch.setattr("karenina.training.methods.fingerprint", lambda data: "")
     beta = train(doubled, "beta_vae", beta=3, **{**SMALL, "batch": 16})
     assert same(ada, beta)
 
@@ -82,7 +84,7 @@ def brute_force(mean, logvar, changed, average, known):
         for j in set(range(latents)) - kept:
             va, vb = float(logvar[a, j].exp()), float(logvar[b, j].exp())
             ma, mb = float(mean[a, j]), float(mean[b, j])
-            if average == "arithmetic":
+            if average == "gvae_average":
                 m, v = (ma + mb) / 2, (va + vb) / 2
             else:  # the product of both densities to the power 1/2: precisions and weighted means average
                 v = 1 / (0.5 / va + 0.5 / vb)
@@ -92,22 +94,26 @@ def brute_force(mean, logvar, changed, average, known):
     return mean, logvar
 
 
-@pytest.mark.parametrize(("average", "known"), list(itertools.product(["arithmetic", "product"], pairs.KNOWN)))
+@pytest.mark.parametrize(
+    ("average", "known"), list(itertools.product(["gvae_average", "mlvae_average"], objectives.KNOWN_OF_PAIRS))
+)
 def test_sharing_by_brute_force(average, known):
     mean, logvar = posteriors()
     changed = torch.tensor(np.random.default_rng(0).random((5, 3)) < 0.4)
-    found = pairs.share(mean, logvar, changed, average=getattr(pairs, average), known=known)
+    found = objectives.share_posteriors(mean, logvar, changed, average=getattr(objectives, average), known=known)
     expected = brute_force(mean, logvar, changed, average, known)
     torch.testing.assert_close(found[0], expected[0])
     torch.testing.assert_close(found[1], expected[1])
-    stacked = pairs.share(mean.repeat(3, 1, 1), logvar.repeat(3, 1, 1), changed.repeat(3, 1, 1), known=known)
-    assert torch.equal(stacked[0][2], pairs.share(mean, logvar, changed, known=known)[0])
+    stacked = objectives.share_posteriors(
+        mean.repeat(3, 1, 1), logvar.repeat(3, 1, 1), changed.repeat(3, 1, 1), known=known
+    )
+    assert torch.equal(stacked[0][2], objectives.share_posteriors(mean, logvar, changed, known=known)[0])
 
 
 def test_the_product_is_that_of_two_gaussians():
     """To the power 1/2 each, on a grid of points."""
     m1, v1, m2, v2 = (torch.tensor(value, dtype=torch.float64) for value in (0.3, 0.5, -1.0, 2.0))
-    mean, var = pairs.product(m1, v1, m2, v2)
+    mean, var = objectives.mlvae_average(m1, v1, m2, v2)
     x = torch.linspace(-20, 20, 20_001, dtype=torch.float64)
     density = (-0.25 * ((x - m1) ** 2 / v1 + (x - m2) ** 2 / v2)).exp()
     density /= density.sum()
@@ -115,7 +121,7 @@ def test_the_product_is_that_of_two_gaussians():
     assert float((density * (x - mean) ** 2).sum()) == pytest.approx(float(var))
 
 
-@pytest.mark.parametrize("loss", supervised.LOSSES)
+@pytest.mark.parametrize("loss", objectives.SUPERVISED_LOSSES)
 def test_supervised_losses_by_loops(loss):
     generator = torch.Generator().manual_seed(1)
     codes, factors = torch.randn(6, 4, generator=generator), torch.rand(6, 3, generator=generator)
@@ -129,7 +135,7 @@ def test_supervised_losses_by_loops(loss):
             total += -np.mean(c * np.log(s) + (1 - c) * np.log(1 - s))
         elif loss == "squared_error" and j == k:
             total += np.mean((s - c) ** 2)
-    assert float(supervised.LOSSES[loss](codes, factors)) == pytest.approx(total, rel=1e-5)
+    assert float(objectives.SUPERVISED_LOSSES[loss](codes, factors)) == pytest.approx(total, rel=1e-5)
 
 
 @pytest.mark.parametrize("method", ["beta_vae", "factor_vae"])

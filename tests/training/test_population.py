@@ -15,12 +15,11 @@ from karenina.models import networks, objectives
 from karenina.models.stacked import Stack, bernoulli
 from karenina.training import Beside, Method, TrainingDiverged, loop, train
 from karenina.training.batches import Batches, Noise
-from karenina.training.config import make_config
+from karenina.training.learners import PopulationLearner
 from karenina.training.loop import check_precision
-from karenina.training.methods import METHODS
-from karenina.training.population import Member, PopulationLearner, grouped
+from karenina.training.methods import METHODS, make_config
 from karenina.training.run import read_tensors
-from karenina.training.trainer import expand, train_many, worth_stacking
+from karenina.training.trainer import Member, expand, grouped, train_many, worth_stacking
 
 SHORT = {"steps": 20, "latents": 3, "batch": 16}
 IMAGES = karenina.load("blobs").sample(50, np.random.default_rng(0))[0]

@@ -10,8 +10,8 @@ import karenina
 from karenina.data import DataSet
 from karenina.models import networks
 from karenina.training import Beside, Method, train, train_many
-from karenina.training.config import make_config
-from karenina.training.population import Member
+from karenina.training.methods import make_config
+from karenina.training.trainer import Member
 
 SHORT = {"steps": 20, "latents": 3, "batch": 16}
 DATA = karenina.load("blobs")

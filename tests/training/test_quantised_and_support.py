@@ -11,9 +11,16 @@ import karenina
 from karenina.data import load
 from karenina.evaluation.scoring import evaluate
 from karenina.metrics import mig
-from karenina.models.objectives import Batch
-from karenina.models.quantised import Codebook, DecayedAdam, build, entropy_per_latent, qlae
-from karenina.models.support import hfs, support_distance
+from karenina.models.objectives import (
+    Batch,
+    Codebook,
+    DecayedAdam,
+    build_quantised,
+    entropy_per_latent,
+    hfs,
+    qlae,
+    support_distance,
+)
 from karenina.numerics.gaussian import entropy_per_latent as entropies
 from karenina.training import train
 
@@ -65,7 +72,7 @@ def test_terms_of_qlae_pull_codes_and_values_together():
 
 
 def test_decay_is_that_of_adamw():
-    ours, theirs = (build("mlp", (1, 4, 4), 2).double() for _ in range(2))
+    ours, theirs = (build_quantised("mlp", (1, 4, 4), 2).double() for _ in range(2))
     theirs.load_state_dict(ours.state_dict())
     weights = [p for name, p in theirs.named_parameters() if name.endswith("weight")]
     others = [p for name, p in theirs.named_parameters() if not name.endswith("weight")]

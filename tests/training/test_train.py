@@ -247,8 +247,7 @@ def test_objective_of_ones_own(tmp_path: Path) -> None:
 def test_factor_vae_takes_two_batches() -> None:
     """The shuffled codes come from a second batch, after the update of the autoencoder."""
     from karenina.training import METHODS, learners
-    from karenina.training.config import make_config
-    from karenina.training.methods import DISCRIMINATOR
+    from karenina.training.methods import DISCRIMINATOR, make_config
 
     data = load("blobs")
     settings = {"seed": 0, "network": "auto", "learning_rate": "auto", "init": "auto"}

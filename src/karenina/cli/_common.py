@@ -75,10 +75,8 @@ def with_options(
     if data is None:
         option = next(name for name, value in given.items() if value is not None).replace("_", "-")
         raise ValueError(f"--{option} is about data of your own: give it by --data, too")
-    name, options = (data, {}) if Path(data).exists() else karenina.data.naming.split_name(data)
-    return karenina.data.naming.join_name(
-        name, options | {key: value for key, value in given.items() if value is not None}
-    )
+    name, options = (data, {}) if Path(data).exists() else karenina.data.split_name(data)
+    return karenina.data.join_name(name, options | {key: value for key, value in given.items() if value is not None})
 
 
 def with_setting_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -143,10 +141,6 @@ def bar(*more: str) -> Any:
 def own_data(data: str | None, *paths: str | os.PathLike[str]) -> tuple[str, ...]:
     """The option --data for a command on runs of data that are nobody's but the user's."""
 
-    if (
-        data is None
-        or data in karenina.data.REGISTRY
-        or karenina.data.naming.split_name(data)[0] in karenina.data.names()
-    ):
+    if data is None or data in karenina.data.REGISTRY or karenina.data.split_name(data)[0] in karenina.data.names():
         return ()
     return ("--data", data)

@@ -50,8 +50,8 @@ def data_show(
 
     word = with_options(name, size, grey, factors_csv, strict)
     data = karenina.data.load(str(word), data_dir=data_dir)
-    out = out or Path(f"{karenina.data.naming.split_name(data.name)[0]}.png")
-    karenina.data.sheet.draw_sheet(data, out, columns=columns, seed=seed)
+    out = out or Path(f"{karenina.data.split_name(data.name)[0]}.png")
+    karenina.data.dataset.draw_sheet(data, out, columns=columns, seed=seed)
     if as_json:
         factors = dict(zip(data.factor_names, data.factor_sizes))
         known = {"name": data.name, "image_shape": data.image_shape, "factors": factors, "source": data.source}

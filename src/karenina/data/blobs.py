@@ -17,7 +17,7 @@ GRID = FactorGrid(("background", "x", "y", "radius"), (8, 8, 8, 6))
 
 @cache
 def _all_images() -> NDArray[np.uint8]:
-    """The whole grid (3072, 1, 16, 16), 0.8 MB: looking up beats drawing."""
+    """Return the images of the whole grid (3072, 1, 16, 16), 0.8 MB: to look them up is faster than to draw them."""
     u = GRID.rows(np.arange(len(GRID))) / (np.array(GRID.sizes) - 1)
     background, x, y, radius = (column[:, None, None] for column in u.T)
     centres = (np.arange(16) + 0.5) / 16 * 2 - 1

@@ -32,12 +32,13 @@ from typing import Any
 from karenina._files import atomic
 from karenina._words import hint
 
-MOST_BYTES = 1 << 30  # of a file whose size is not known
+MOST_BYTES = 1 << 30  # A file whose size is not known may have no more.
 
 
 @dataclass(frozen=True)
 class File:
-    """A file to fetch. most: bytes, where its size is not known. unpack: "gunzip", "cars", or None for as it is."""
+    """A file to fetch. most: how many bytes it may have where its size is not known. unpack: "gunzip", "cars", or None
+    for as it is."""
 
     filename: str
     urls: tuple[str, ...]
@@ -48,7 +49,17 @@ class File:
     unpack: str | None = None
 
 
-def _smallnorb(name: str, size: int, sha256: str) -> File:
+# Names of the official files, without the ending where there are several.
+DSPRITES = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64"
+SHAPES3D = "3dshapes.h5"
+SMALLNORB = {
+    "training": "smallnorb-5x46789x9x18x6x2x96x96-training",
+    "testing": "smallnorb-5x01235x9x18x6x2x96x96-testing",
+}
+
+
+def _smallnorb(part: str, kind: str, size: int, sha256: str) -> File:
+    name = f"{SMALLNORB[part]}-{kind}"
     url = f"https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/{name}.mat.gz"
     return File(f"{name}.mat.gz", (url,), sha256=sha256, size=size, unpack="gunzip")
 
@@ -63,28 +74,24 @@ def _mpi3d(version: str, second: str) -> File:
             f"https://storage.googleapis.com/mpi3d_disentanglement_dataset/data/{second}",
             f"https://storage.googleapis.com/disentanglement_dataset/Final_Dataset/{name}",
         ),
-        most=1 << 34,  # the largest has 12.7 GB
+        most=1 << 34,  # The largest has 12.7 GB.
     )
 
-
-_DSPRITES = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
-_TRAINING = "smallnorb-5x46789x9x18x6x2x96x96-training"
-_TESTING = "smallnorb-5x01235x9x18x6x2x96x96-testing"
 
 SOURCES: dict[str, tuple[File, ...]] = {
     "dsprites": (
         File(
-            _DSPRITES,
+            f"{DSPRITES}.npz",
             (
-                f"https://raw.githubusercontent.com/google-deepmind/dsprites-dataset/master/{_DSPRITES}",
-                f"https://github.com/google-deepmind/dsprites-dataset/raw/master/{_DSPRITES}",
+                f"https://raw.githubusercontent.com/google-deepmind/dsprites-dataset/master/{DSPRITES}.npz",
+                f"https://github.com/google-deepmind/dsprites-dataset/raw/master/{DSPRITES}.npz",
             ),
             md5="7da33b31b13a06f4b04a70402ce90c2e",
         ),
     ),
     "shapes3d": (
         File(
-            "3dshapes.h5",
+            SHAPES3D,
             (
                 "https://storage.googleapis.com/3d-shapes/3dshapes.h5",
                 "https://storage.googleapis.com/storage/v1/b/3d-shapes/o/3dshapes.h5?alt=media",
@@ -94,12 +101,12 @@ SOURCES: dict[str, tuple[File, ...]] = {
         ),
     ),
     "smallnorb": (
-        _smallnorb(f"{_TRAINING}-cat", 348, "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa"),
-        _smallnorb(f"{_TRAINING}-info", 71052, "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32"),
-        _smallnorb(f"{_TRAINING}-dat", 131896188, "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"),
-        _smallnorb(f"{_TESTING}-cat", 347, "ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff"),
-        _smallnorb(f"{_TESTING}-info", 10428, "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2"),
-        _smallnorb(f"{_TESTING}-dat", 130799817, "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474"),
+        _smallnorb("training", "cat", 348, "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa"),
+        _smallnorb("training", "info", 71052, "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32"),
+        _smallnorb("training", "dat", 131896188, "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"),
+        _smallnorb("testing", "cat", 347, "ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff"),
+        _smallnorb("testing", "info", 10428, "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2"),
+        _smallnorb("testing", "dat", 130799817, "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474"),
     ),
     "cars3d": (
         File(
@@ -118,16 +125,17 @@ SOURCES: dict[str, tuple[File, ...]] = {
 }
 
 
-# Called with the file's name, the bytes that are there, and the bytes in all if the server says so.
+# It is called with the file's name, the bytes that are there, and the bytes in all if the server says so.
 Progress = Callable[[str, int, int | None], None]
 
 _CHUNK = 1 << 18
-_HEADROOM = 1 << 28  # bytes that a file of unknown size leaves on the disk
+_HEADROOM = 1 << 28  # A file of unknown size leaves so many bytes on the disk.
 
 
 @dataclass(frozen=True)
 class _Limits:
-    """What servers may take: `seconds` for all headers of an answer, and then for every `seconds` * `slowest` bytes.
+    """The time that servers may take: `seconds` for all headers of an answer, and then for every `seconds` * `slowest`
+    bytes.
 
     retries, backoff: of `get_file`.
     """
@@ -139,20 +147,21 @@ class _Limits:
 
     @property
     def block(self) -> float:
-        """Bytes that come in time on a connection that is not stalled."""
+        """Return how many bytes come in time on a connection that is not stalled."""
         return self.seconds * self.slowest
 
 
 class DownloadError(OSError):
-    """No mirror gave the complete file."""
+    """The error where no mirror gave the complete file."""
 
 
 class _WrongFile(Exception):
-    """A mirror gave something else than the file: what was received is discarded."""
+    """The error where a mirror gave something else than the file: what was received is discarded."""
 
 
 class _BadAnswer(Exception):
-    """A mirror announces an impossible size, or one for which there is no room: what was received is kept."""
+    """The error where a mirror announces a size that is impossible or for which there is no room: what was received is
+    kept."""
 
 
 def get(name: str, data_dir: str | os.PathLike[str], progress: Progress | None = None) -> list[Path]:
@@ -185,8 +194,8 @@ def get_file(
     packed = folder / file.filename
     if _in_place(target, file):
         return target
-    with _alone(packed) as part:
-        if _in_place(target, file):  # by another process, while we waited
+    with _only_here(packed) as part:
+        if _in_place(target, file):  # Another process did it while we waited.
             return target
         source = packed if packed.exists() else part
         if source == packed:
@@ -208,7 +217,7 @@ def _in_place(target: Path, file: File) -> bool:
 
 
 def _check_in_place(path: Path, file: File) -> None:
-    """A file in place may be the user's: if it is wrong, that is an error, and the file is kept."""
+    """Raise an error if a file in place is wrong; it may be the user's, so it is kept."""
     try:
         _check(path, file)
     except _WrongFile as error:
@@ -227,8 +236,8 @@ def _unpack(source: Path, target: Path, how: str) -> None:
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[Path]:
-    """The path of a download, for this process alone: NAME.part, whose lock other processes wait for.
+def _only_here(path: Path) -> Iterator[Path]:
+    """Hold the path of a download, NAME.part, for this process alone: others wait for its lock.
 
     If the process dies the system drops the lock, and the next resumes from the part. Where there are no locks
     (Windows, some network disks) every process has a part of its own, which does not outlive it.
@@ -271,7 +280,7 @@ def _locked(part: Path) -> int | None:
 
 
 def _is(part: Path, handle: int) -> bool:
-    """Whether the open file is still the one of that name: who had the lock before may have put it in its place."""
+    """Return whether the open file is still the one of that name: who had the lock before may have renamed it."""
     try:
         return os.path.samestat(part.stat(), os.fstat(handle))
     except FileNotFoundError:
@@ -279,7 +288,7 @@ def _is(part: Path, handle: int) -> bool:
 
 
 def unpack_cars(archive: Path, target: Path) -> None:
-    """The .mat files in the cars folder of the archive, into a new folder that appears only when all are there.
+    """Unpack the .mat files in the cars folder of the archive into a new folder that appears only when all are there.
 
     Only the last part of a name inside the archive is used, so nothing can be written elsewhere.
     """
@@ -355,7 +364,7 @@ def _fetch(
             return
         except urllib.error.HTTPError as error:
             with contextlib.closing(error):
-                if error.code == 416 and before:  # nothing after what we have: it is whole, or it is another file
+                if error.code == 416 and before:  # There is nothing after what we have: it is whole, or another file.
                     if file.size is not None and before != file.size:
                         raise _WrongFile(f"{before:,} bytes were there, expected {file.size:,}") from None
                     return
@@ -363,7 +372,7 @@ def _fetch(
                     raise
                 reason: Exception = error
         except urllib.error.URLError as error:
-            if not started:  # nobody there: the next mirror is a better bet than waiting
+            if not started:  # Nobody answers: the next mirror is a better choice than waiting.
                 raise
             reason = error
         except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
@@ -377,7 +386,7 @@ def _fetch(
 
 
 class _Deadline:
-    """When the answer that is waited for must be there, and what to say if it is not."""
+    """The time by which an answer must be there, and the message if it is not."""
 
     def __init__(self, limits: _Limits):
         self.limits = limits
@@ -388,8 +397,8 @@ class _Deadline:
 
 
 class _Timed(io.RawIOBase):
-    """What a socket receives before a deadline. Its own time limit is for each receive, which a server that sends a
-    byte at a time never exceeds."""
+    """The bytes that a socket receives before a deadline. Its own time limit is for each receive, which a server that
+    sends a byte at a time never exceeds."""
 
     def __init__(self, connection: socket.socket, deadline: _Deadline):
         self._connection, self._deadline = connection, deadline
@@ -415,7 +424,7 @@ class _Timed(io.RawIOBase):
 
 
 class _Patient(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
-    """Opens http and https addresses whose answers, from the status line to the last byte, have a deadline."""
+    """A handler of http and https addresses whose answers, from the status line to the last byte, have a deadline."""
 
     def __init__(self, deadline: _Deadline):
         super().__init__()
@@ -443,7 +452,7 @@ def _response(deadline: _Deadline, connection: socket.socket, *given: Any, **opt
 def _stream(
     url: str, part: Path, file: File, progress: Callable[[int, int | None], None] | None, limits: _Limits
 ) -> None:
-    """One connection: ask for what is missing and append it, or start again if the server does."""
+    """Open one connection: ask for what is missing and append it, or start again if the server does."""
     done = _size(part)
     headers = {"User-Agent": "karenina", "Accept-Encoding": "identity"}
     if done:
@@ -463,7 +472,7 @@ def _stream(
         at, missing = done, f"fewer than {limits.block:,.0f} bytes"
         deadline.extend(missing)
         with part.open("ab" if resumed else "wb") as out:
-            while chunk := response.read1(_CHUNK):  # what there is: waiting for a full chunk would hide a slow server
+            while chunk := response.read1(_CHUNK):  # To wait for a full chunk would hide a slow server.
                 done += len(chunk)
                 if done > (file.most if total is None else total):
                     raise _WrongFile(f"more than {(file.most if total is None else total):,} bytes came")
@@ -480,7 +489,7 @@ def _stream(
 
 
 def _total(length: str | None, done: int, file: File) -> int | None:
-    """The bytes that the file will have, as far as the server's Content-Length and what is known of it say."""
+    """Return the size that the file will have, by the server's Content-Length and by what is known of it, or None."""
     if length is None:
         return file.size
     if not (length.isascii() and length.isdecimal() and len(length) < 19):
@@ -507,7 +516,7 @@ def _check(found: Path, file: File) -> None:
         try:
             with zipfile.ZipFile(found) as archive:
                 broken = archive.testzip()
-        except Exception as error:  # a damaged archive raises anything
+        except Exception as error:  # A damaged archive raises anything.
             raise _WrongFile(f"it is no whole zip archive ({error})") from None
         if broken:
             raise _WrongFile(f"{broken} inside it is damaged")

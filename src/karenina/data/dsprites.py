@@ -22,23 +22,23 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from karenina.data._reading import open_image
 from karenina.data.dataset import DataSet, FactorGrid, Render
+from karenina.data.files import open_image
 
 GRID = FactorGrid(("shape", "scale", "orientation", "x", "y"), (3, 6, 40, 32, 32))
 
 PAINTING_FILES = ("scream.jpg", "scream.jpeg", "scream.png")
-PAINTING_SIZE = (350, 274)  # width, height: the most that is kept of the painting
+PAINTING_SIZE = (350, 274)  # Width and height: a larger painting is shrunk to fit.
 
 _RADIUS = 9.6
 _ASPECT = 1.33
 _CORNERS = 150
 _SUBPIXEL = 256
-_BLOCK = 1024  # images drawn at once: bounds the memory of a request for the whole grid
+_BLOCK = 1024  # Images drawn at once, which bounds the memory for the whole grid.
 
 
 def _polygons() -> NDArray[np.float64]:
-    """The three closed outlines (3, 151, 2) at radius 1, y down; the first corner fills up the shorter ones."""
+    """Return the three closed outlines (3, 151, 2) at radius 1, y down; the first corner fills up the shorter ones."""
     t = 2 * np.pi * np.arange(100) / 100
     square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
     ellipse = np.stack([_ASPECT * np.cos(t), np.sin(t) / _ASPECT], axis=1)
@@ -51,9 +51,10 @@ def _polygons() -> NDArray[np.float64]:
 
 @cache
 def _outlines() -> NDArray[np.float64]:
-    """The outlines of every shape, scale and orientation around the origin, in subpixels: (3 * 6 * 40, 2, 151)."""
+    """Return the outlines of every shape, scale and orientation around the origin, in subpixels: (3 * 6 * 40, 2,
+    151)."""
     shapes, scales, orientations = GRID.sizes[:3]
-    turn = 2 * np.pi * (np.arange(orientations) % 39) / 39  # exactly the same picture at 0 and 39
+    turn = 2 * np.pi * (np.arange(orientations) % 39) / 39  # The picture is exactly the same at 0 and 39.
     cos, sin = np.cos(turn), np.sin(turn)
     rotation = np.stack([cos, sin, -sin, cos], axis=1).reshape(-1, 2, 2)
     size = _SUBPIXEL * _RADIUS * (0.5 + 0.1 * np.arange(scales))
@@ -105,7 +106,8 @@ def _render(rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def dsprites() -> DataSet:
-    """dSprites on the official grid, 1x64x64, 0 or 255, drawn on demand (0.3 ms for 64 pictures, 2 MB of tables).
+    """Return dSprites on its official grid, images 1x64x64 of 0 and 255, drawn on demand (0.3 ms for 64 pictures, 2 MB
+    of tables).
 
     >>> dsprites().images([[2, 5, 0, 16, 16]]).shape
     (1, 1, 64, 64)
@@ -126,7 +128,8 @@ def _variant(name: str, base: DataSet, render: Render) -> DataSet:
 
 
 def color_dsprites(base: DataSet) -> DataSet:
-    """The sprite in a random colour: every image draws red, green and blue uniformly from [0.5, 1]."""
+    """Return dSprites with the sprite in a random colour: every image draws red, green and blue uniformly from [0.5,
+    1]."""
 
     def render(rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
         sprite = base.images(rows, rng)
@@ -137,7 +140,8 @@ def color_dsprites(base: DataSet) -> DataSet:
 
 
 def noisy_dsprites(base: DataSet) -> DataSet:
-    """The white sprite on uniform noise, independent for every pixel and channel: min(sprite + noise, 1)."""
+    """Return dSprites with the white sprite on uniform noise, independent for every pixel and channel: min(sprite +
+    noise, 1)."""
 
     def render(rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
         sprite = base.images(rows, rng)
@@ -149,7 +153,8 @@ def noisy_dsprites(base: DataSet) -> DataSet:
 
 
 def scream_dsprites(base: DataSet, painting: NDArray[np.uint8]) -> DataSet:
-    """The sprite as the negative of its background: (random patch of the painting + random colour) / 2.
+    """Return dSprites with the sprite as the negative of its background: (random patch of the painting + random colour)
+    / 2.
 
     `painting` is (height, width, 3) uint8, see `load_painting`. Every image draws a patch and an RGB colour in [0, 1].
     """
@@ -177,7 +182,7 @@ def scream_dsprites(base: DataSet, painting: NDArray[np.uint8]) -> DataSet:
 
 
 def load_painting(data_dir: Path | None = None, path: Path | None = None) -> NDArray[np.uint8]:
-    """The user's picture for scream_dsprites as RGB (height, width, 3), shrunk to fit into 350 x 274.
+    """Return the user's picture for scream_dsprites as RGB (height, width, 3), shrunk to fit into 350 x 274.
 
     The file is `path`, or else scream.jpg, scream.jpeg or scream.png in `data_dir`.
     """

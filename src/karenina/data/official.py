@@ -15,26 +15,30 @@ from numpy.typing import NDArray
 
 from karenina._plugins import extras
 from karenina.data import dsprites, shapes3d
-from karenina.data._reading import (
+from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
+from karenina.data.download import DSPRITES, SHAPES3D, SMALLNORB
+from karenina.data.files import (
     MEMORY_LIMIT,
+    CachedRows,
+    H5Rows,
+    MappedRows,
+    Rows,
     bad,
     find,
     h5_blocks,
     h5_dataset,
+    h5_rows,
     h5_small,
     h5_whole,
+    memory_rows,
     missing,
     npz_array,
     npz_small,
     open_h5,
 )
-from karenina.data._rows import CachedRows, H5Rows, MappedRows, Rows, h5_rows, memory_rows
-from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
 
 __all__ = ["cars3d_file", "dsprites_file", "mpi3d_file", "shapes3d_file", "smallnorb_file"]
 
-DSPRITES = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64"
-SHAPES3D = "3dshapes.h5"
 MPI3D_FACTORS = (
     "object_color",
     "object_shape",
@@ -48,25 +52,25 @@ MPI3D_FACTORS = (
 MPI3D_SIZES = ((6, 6, 2, 3, 3, 40, 40), (4, 4, 2, 3, 3, 40, 40))
 
 
-# The first arguments of these are given by functools.partial, which can be sent to workers.
+# The first arguments of the next three are bound by functools.partial, which can be sent to workers.
 def _grid_images(grid: FactorGrid, fetch: Rows, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Factor rows to images, when the images lie in the grid's own order."""
+    """Return the images of factor rows, when the images lie in the grid's own order."""
     return fetch(np.ravel_multi_index(tuple(rows.T), grid.sizes))
 
 
 def _channels_first(rows: Rows, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Stored images (n, h, w, c) as (n, c, h, w)."""
+    """Return stored images (n, h, w, c) as (n, c, h, w)."""
     return np.ascontiguousarray(rows(index).transpose(0, 3, 1, 2))
 
 
 def _binary_images(rows: Rows, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Stored bits (n, 512) as images (n, 1, 64, 64) of 0 and 255."""
+    """Return stored bits (n, 512) as images (n, 1, 64, 64) of 0 and 255."""
     bits = np.unpackbits(rows(index), axis=1)
-    return np.negative(bits, out=bits).reshape(len(bits), 1, 64, 64)  # -1 is 255 in uint8
+    return np.negative(bits, out=bits).reshape(len(bits), 1, 64, 64)  # In uint8, -1 is 255.
 
 
 def dsprites_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> DataSet | None:
-    """dSprites from the official .npz or .hdf5 in a folder, or None where there is neither.
+    """Return dSprites from the official .npz or .hdf5 in a folder, or None where there is neither.
 
     The images unpack to 3 GB; they are kept as bits (0.4 GB) in a cache beside the file. A file with some of the rows
     only becomes a TableDataSet of these.
@@ -87,7 +91,7 @@ def dsprites_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> Dat
     if len(shape) != 3 or shape[1:] != (64, 64) or dtype != np.uint8:
         raise ValueError(f"{path}: imgs is {dtype} {shape}, expected {expected}")
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 6:
-        labels = labels[:, 1:]  # the first is the colour, always white
+        labels = labels[:, 1:]  # The first is the colour, which is always white.
     fetch: Rows
     if shape[0] < 10_000:
         images = np.concatenate(list(read()))[:, None]
@@ -108,7 +112,7 @@ def _pack(path: Path, read: Callable[[], Iterator[NDArray]]) -> Iterator[NDArray
 
 
 def shapes3d_file(folder: Path, *, _sizes: tuple[int, ...] | None = None) -> DataSet | None:
-    """3D Shapes from the official 3dshapes.h5 in a folder, or None where it is not.
+    """Return 3D Shapes from the official 3dshapes.h5 in a folder, or None where it is not.
 
     Its chunks hold small patches of thousands of images, so one image costs as much as 15,000. At the first image the
     file is therefore unpacked beside itself (5.9 GB); without the space for that, images are read slowly from the file.
@@ -142,7 +146,7 @@ def _unpacked(path: Path) -> Iterator[NDArray[np.uint8]]:
 
 
 def _shapes3d_classes(values: NDArray) -> NDArray:
-    """The labels, hues 0..0.9, scales 0.75..1.25, shapes 0..3 and angles -30..30, as numbers of their values."""
+    """Return the labels (hues 0..0.9, scales 0.75..1.25, shapes 0..3 and angles -30..30) as numbers of their values."""
     low = np.array([0, 0, 0, 0.75, 0, -30])
     step = np.array([0.1, 0.1, 0.1, 0.5 / 7, 1, 60 / 14])
     if not _finite(values):
@@ -154,12 +158,12 @@ def _shapes3d_classes(values: NDArray) -> NDArray:
 
 
 def _finite(values: NDArray) -> bool:
-    """Whether all are numbers, none of them beyond what a label could be."""
+    """Return whether all are numbers, none of them larger than a label could be."""
     return values.dtype.kind in "iuf" and bool((np.abs(values) < 2.0**53).all())
 
 
 def mpi3d_file(folder: Path | None, version: str, *, _sizes: tuple[int, ...] | None = None) -> DataSet:
-    """MPI3D from the official .npz of a version: toy, realistic or real.
+    """Return MPI3D from the official .npz of a version: toy, realistic or real.
 
     The authors' files are stored without compression and are memory-mapped in place; a compressed one is unpacked once
     beside itself (12.7 GB), which needs that space.
@@ -200,7 +204,7 @@ def _grid_or_table(
     count: int,
     fetch: Rows,
 ) -> DataSet:
-    """The whole grid if the file holds its rows in order; else a table of the rows that are there."""
+    """Return the whole grid if the file holds its rows in order; else a table of the rows that are there."""
     whole = count == len(grid)
     if labels is None and not whole:
         raise ValueError(f"{path} holds {count:,} images without labels, expected {len(grid):,}")
@@ -217,10 +221,6 @@ def _grid_or_table(
 with extras():
     from PIL import Image
 
-SMALLNORB = {
-    "training": "smallnorb-5x46789x9x18x6x2x96x96-training",
-    "testing": "smallnorb-5x01235x9x18x6x2x96x96-testing",
-}
 SMALLNORB_GRID = FactorGrid(("category", "elevation", "azimuth", "lighting"), (5, 9, 18, 6))
 _NORB_TYPES = {0x1E3D4C55: "u1", 0x1E3D4C54: "<i4", 0x1E3D4C51: "<f4", 0x1E3D4C53: "<f8", 0x1E3D4C56: "<i2"}
 CARS = 183
@@ -231,7 +231,8 @@ def _resized(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def norb_matrix(path: Path) -> NDArray:
-    """A binary matrix of the NORB data sets, memory-mapped: int32 magic, int32 ndim, max(3, ndim) dims, the data."""
+    """Return a binary matrix of the NORB data sets, memory-mapped: int32 magic, int32 ndim, max(3, ndim) dims, the
+    data."""
     expected = "a NORB binary matrix"
     with path.open("rb") as file:
         head = np.fromfile(file, "<i4", 2)
@@ -252,7 +253,7 @@ def norb_matrix(path: Path) -> NDArray:
 
 @dataclass
 class InstanceImages:
-    """Factor rows to images of any of the objects that share these factors.
+    """Images of factor rows: for each row that of any of the objects that share these factors.
 
     order: image numbers, sorted by grid cell; start, count: each cell's part of it.
     """
@@ -269,7 +270,8 @@ class InstanceImages:
 
 
 def smallnorb_file(folder: Path | None, *, _sizes: tuple[int, ...] | None = None) -> DataSet:
-    """SmallNORB from its official files: camera 0 of the training and testing parts, or of the one that is there.
+    """Return SmallNORB from its official files: camera 0 of the training and testing parts, or of the one that is
+    there.
 
     The toy itself (10 per category) is no factor: it is drawn at random, so the data set is stochastic. Files that do
     not fill the grid become a TableDataSet, with the toy as the factor `instance`.
@@ -281,7 +283,7 @@ def smallnorb_file(folder: Path | None, *, _sizes: tuple[int, ...] | None = None
         raise missing("smallnorb", f"{files} (0.9 GB)", folder)
     source = f"smallnorb {' + '.join(s for s, path in parts.items() if path)}{' only' if len(paths) == 1 else ''}"
     category, instance, elevation, azimuth, lighting = np.concatenate([_norb_labels(path) for path in paths]).T
-    rows = np.column_stack((category, elevation, azimuth // 2, lighting))  # azimuths are stored as 0, 2, ..., 34
+    rows = np.column_stack((category, elevation, azimuth // 2, lighting))  # Azimuths are stored as 0, 2, ..., 34.
     grid = FactorGrid(SMALLNORB_GRID.names, _sizes or SMALLNORB_GRID.sizes)
     if rows.min() < 0 or (rows >= np.array(grid.sizes)).any():
         raise ValueError(f"{source}: labels up to {rows.max(axis=0).tolist()}, expected below {grid.sizes}")
@@ -298,7 +300,8 @@ def smallnorb_file(folder: Path | None, *, _sizes: tuple[int, ...] | None = None
 
 
 def _norb_labels(dat: Path) -> NDArray[np.int64]:
-    """The labels (n, 5) of a part: category, instance, elevation, azimuth, lighting. Checks the images' shape too."""
+    """Return the labels (n, 5) of a part (category, instance, elevation, azimuth, lighting); check the shape of its
+    images, too."""
     images = norb_matrix(dat)
     if images.shape[1:] != (2, 96, 96) or images.dtype != np.uint8:
         raise ValueError(f"{dat} is {images.dtype} {images.shape}, expected uint8 (n, 2, 96, 96)")
@@ -321,7 +324,7 @@ def _norb_images(paths: tuple[Path, ...]) -> Iterator[NDArray[np.uint8]]:
 
 
 def cars3d_file(folder: Path | None, *, _sizes: tuple[int, ...] | None = None) -> DataSet:
-    """Cars3D from the official car_*.mat files, in the folder or up to three levels below it.
+    """Return Cars3D from the official car_*.mat files, in the folder or up to three levels below it.
 
     The objects are numbered by sorted file name, so that they mean the same on every machine. With fewer than 183 files
     the grid has that many objects.
@@ -348,7 +351,7 @@ def cars3d_file(folder: Path | None, *, _sizes: tuple[int, ...] | None = None) -
 def _cars_at(
     views: tuple[int, ...], fetch: Rows, rows: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """Factor rows (elevation, azimuth, object) to images that lie object by object."""
+    """Return the images of factor rows (elevation, azimuth, object), where they lie object by object."""
     elevation, azimuth, car = rows.T
     return fetch((car * views[0] + elevation) * views[1] + azimuth)
 
@@ -367,7 +370,7 @@ def _read_car(path: Path) -> NDArray[np.uint8]:
 
     try:
         return loadmat(path, variable_names=["im"])["im"]
-    except Exception as error:  # a damaged file raises anything from OSError to zlib.error and IndexError
+    except Exception as error:  # A damaged file raises anything.
         raise ValueError(f"{path} is damaged: {error}; delete it and get it again") from None
 
 

@@ -1,4 +1,4 @@
-"""Smaller images of any data set, "dsprites:side=16": each pixel is the mean of the block that it replaces."""
+"""SmallerImages images of any data set, "dsprites:side=16": each pixel is the mean of the block that it replaces."""
 
 import hashlib
 from copy import copy
@@ -11,18 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._files import atomic, check_regular, held, sweep
-from karenina.data._rows import cache_folder
-from karenina.data.dataset import DataSet, FactorGrid, TableDataSet
-from karenina.data.given import FactorRows
+from karenina.data.dataset import DataSet, FactorRows, TableDataSet
+from karenina.data.files import cache_folder
 
-# Data sets that have no more bytes than this when small are made once and kept.
+# Small versions of no more bytes than this are made once and kept.
 _MOST_BYTES = 1 << 29
-_ROWS = 4096  # at a time
-_FEW = 20_000  # images of a grid that are made before it is worth making all of them; of given rows, half of them
+_ROWS = 4096  # So many images are made at a time.
+_FEW = 20_000  # After so many images of a grid it is worth making all of them.
 
 
 def with_side(data: DataSet, side: Any) -> DataSet:
-    """The data set with images of side x side pixels.
+    """Return the data set with images of side x side pixels.
 
     Parameters
     ----------
@@ -42,7 +41,7 @@ def with_side(data: DataSet, side: Any) -> DataSet:
         )
     if side == height:
         return data
-    found, smaller = copy(data), Smaller(data, side)  # a copy: with its pairs and its bias
+    found, smaller = copy(data), SmallerImages(data, side)  # The copy keeps pairs and bias.
     found.image_shape = (c, side, side)
     found.whole = found if data.whole is data else with_side(data.whole, side)
     if isinstance(found, TableDataSet):
@@ -53,7 +52,7 @@ def with_side(data: DataSet, side: Any) -> DataSet:
 
 
 @dataclass
-class Smaller:
+class SmallerImages:
     """Images (n, c, side, side) of factor rows, or of row numbers; from a cache where the whole set is small."""
 
     data: DataSet
@@ -63,8 +62,8 @@ class Smaller:
 
     def __call__(self, rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
         factors, index = self.data.factors, None
-        if not self.data.stochastic and isinstance(factors, FactorGrid | FactorRows) and self._small:
-            index = factors.find(rows) if isinstance(factors, FactorRows) else factors.index_of_checked(rows)
+        if not self.data.stochastic and factors.numbered and self._small:
+            index = factors.find(rows)
         return shrink(self.data._render(rows, rng), self.side) if index is None else self.at(index)
 
     def at(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -84,13 +83,15 @@ class Smaller:
 
     @cached_property
     def path(self) -> Path:
-        """Where the small images are kept: named by what they are made of, so that other images have another file."""
+        """Return where the small images are kept: the name says what they are made of, so that other images have
+        another file."""
         images, factors = self.data.sample(64, np.random.default_rng(0))
         mark = hashlib.sha256(images.tobytes() + factors.tobytes() + str(self.data.source).encode()).hexdigest()[:12]
         return cache_folder() / f"{Path(self.data.name).name}-{mark}.side{self.side}.npy"
 
     def _open(self) -> NDArray[np.uint8] | None:
-        """All images: those that were kept before, or made and kept now if many have been asked for."""
+        """Return all images: those that were kept before, or made and kept now if many have been asked for; else
+        None."""
         shape = (len(self.data), self.data.image_shape[0], self.side, self.side)
         path = self.path
         if (found := _read(path, shape)) is not None:
@@ -102,13 +103,13 @@ class Smaller:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             sweep(path.parent)
-            with held(path.parent, wait=True):  # of many workers one makes them, and the others wait
+            with held(path.parent, wait=True):  # One of many workers makes them, and the others wait.
                 if (found := _read(path, shape)) is not None:
                     return found
                 self._fill(images)
                 with atomic(path) as part, part.open("wb") as file:
                     np.save(file, images)
-        except OSError:  # no place for them: they stay in memory
+        except OSError:  # There is no room on the disk, so they stay in memory.
             self._fill(images)
         return images
 
@@ -128,13 +129,13 @@ def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
 
 
 def shrink(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Images (n, c, h, h) -> (n, c, side, side), the mean of each block, rounded.
+    """Return images (n, c, h, h) as (n, c, side, side): the mean of each block, rounded.
 
     >>> shrink(np.array([[[[0, 255], [0, 0]]]], np.uint8), 1).ravel().tolist()
     [64]
     """
     block = images.shape[2] // side
-    kind: Any = np.uint16 if block <= 16 else np.uint32  # 16 * 16 * 255 + 128 is the largest sum of 16 bits
+    kind: Any = np.uint16 if block <= 16 else np.uint32  # The largest sum of 16 bits is 16 * 16 * 255 + 128.
     sums = images[:, :, ::block].astype(kind)
     for i in range(1, block):
         sums += images[:, :, i::block]

@@ -18,7 +18,7 @@ Array = NDArray[np.floating]
 Vector = tuple[Array, Array, Array]
 
 SIZE = 64
-SAMPLES = 4  # rays a pixel and axis
+SAMPLES = 4  # Rays for each pixel along each axis.
 SCALES = np.linspace(0.75, 1.25, 8)
 ANGLES = np.deg2rad(np.linspace(-30, 30, 15))
 LEVELS = np.linspace(0, 1, 6)
@@ -46,7 +46,7 @@ FLOOR, WALL, OBJECT, SKY = range(4)
 
 
 class Room(NamedTuple):
-    """What the camera sees without the object; sample arrays are (256, 256)."""
+    """The view of the camera without the object; sample arrays are (256, 256)."""
 
     eye: tuple[float, float, float]
     rays: Vector
@@ -58,7 +58,7 @@ class Room(NamedTuple):
 
 
 def _near_root(a: Array, half_b: Array, c: Array) -> Array:
-    """The smaller root of a t^2 + 2 half_b t + c, infinite where there is none."""
+    """Return the smaller root of a t^2 + 2 half_b t + c, infinite where there is none."""
     square = half_b * half_b - a * c
     return np.where(square > 0, (-half_b - np.sqrt(np.maximum(square, 0))) / a, np.inf)
 
@@ -91,7 +91,8 @@ def _meet_cylinder(o: Vector, d: Vector, scale: float) -> tuple[Array, Vector]:
 
 
 def _meet_capsule(o: Vector, d: Vector, radius: float, top: float) -> tuple[Array, Vector]:
-    """A capsule standing on the floor, the centre of its upper cap at height `top`; a sphere if `top` is `radius`."""
+    """Meet a capsule standing on the floor, the centre of its upper cap at height `top`; a sphere if `top` is
+    `radius`."""
     flat_a, flat_b = d[0] ** 2 + d[1] ** 2, o[0] * d[0] + o[1] * d[1]
     flat_c = o[0] ** 2 + o[1] ** 2 - radius**2
     t = _near_root(flat_a, flat_b, flat_c)
@@ -106,7 +107,7 @@ def _meet_capsule(o: Vector, d: Vector, radius: float, top: float) -> tuple[Arra
 
 
 def _meet(shape: int, o: Vector, d: Vector, scale: float) -> tuple[Array, Vector]:
-    """Where rays o + t d first meet the object: t (infinite for a miss), and the outward normal there."""
+    """Return where rays o + t d first meet the object: t (infinite for a miss), and the outward normal there."""
     if shape == 0:
         return _meet_cube(o, d, scale)
     if shape == 1:
@@ -126,7 +127,7 @@ _EXTENT = (
 
 
 def _smears(along: Array, z: Array, centre: float) -> Array:
-    """The walls' texture: faint dark smears every 0.69, running down to the right."""
+    """Return the walls' texture: faint dark smears every 0.69, running down to the right."""
     across = (along - centre + 0.345) % 0.69 - 0.345
     down = 0.36 - z
     lengthwise, sidewise = 0.6 * across + 0.8 * down, 0.8 * across - 0.6 * down
@@ -134,7 +135,7 @@ def _smears(along: Array, z: Array, centre: float) -> Array:
 
 
 def _wall_light(side: NDArray[np.int8], x: Array, y: Array, z: Array, angle: float, facing: Array) -> Array:
-    """The light on the back wall (side 0), the right wall (1) and the left wall (2)."""
+    """Return the light on the back wall (side 0), the right wall (1) and the left wall (2)."""
     back = 0.3076 + 0.4246 * math.cos(angle) + 0.3055 * facing - 0.0533 * x - 0.0451 * z + _smears(x, z, 0.2)
     right = 0.4987 - 0.4346 * math.sin(angle) - 0.0221 * y - 0.0589 * z + _smears(-y, z, -0.42)
     left = 0.6337 + 0.4454 * math.sin(angle) - 0.1198 * y - 0.0366 * z + _smears(y, z, 0.56)
@@ -142,14 +143,14 @@ def _wall_light(side: NDArray[np.int8], x: Array, y: Array, z: Array, angle: flo
 
 
 def _floor_light(x: Array, y: Array) -> Array:
-    """The pool of the key light, and a faint grain."""
+    """Return the pool of the key light, and a faint grain."""
     u, v = x + 0.4815, y - 0.0874
     pool = 0.9436 * np.exp(-(0.779 * u * u + 0.9088 * v * v - 0.1703 * u * v))
     return SHADOW + pool + 0.012 * np.sin(67 * x + 11 * y) * np.sin(61 * y - 17 * x)
 
 
 def _pool(samples: Array) -> Array:
-    """Means over the rays of each pixel: (k, 4 h, 4 w) -> (k, h, w)."""
+    """Return means over the rays of each pixel: (k, 4 h, 4 w) -> (k, h, w)."""
     k, h, w = samples.shape
     return samples.reshape(k, h // SAMPLES, SAMPLES, w // SAMPLES, SAMPLES).mean(axis=(2, 4))
 
@@ -164,7 +165,7 @@ def _maps(material: NDArray[np.int8], light: Array, gloss: Array) -> Array:
 @lru_cache(maxsize=len(ANGLES))
 def room(orientation: int) -> Room:
     angle = float(ANGLES[orientation])
-    sin, cos = math.sin(angle), math.cos(angle)  # plain floats keep the sample arrays in float32
+    sin, cos = math.sin(angle), math.cos(angle)  # Plain floats keep the sample arrays in float32.
     eye = (CAMERA_DISTANCE * sin, -CAMERA_DISTANCE * cos, CAMERA_HEIGHT)
     pixel = (np.arange(SIZE * SAMPLES, dtype=np.float32) + 0.5) / SAMPLES - SIZE / 2
     right, up = np.meshgrid(pixel / np.float32(FOCAL), -pixel / np.float32(FOCAL))
@@ -188,7 +189,7 @@ def room(orientation: int) -> Room:
 
 
 def _window(reach: float, top: float) -> tuple[slice, slice]:
-    """The rows and columns of samples, cut at whole pixels, in which an object of this extent lies."""
+    """Return the rows and columns of samples, cut at whole pixels, in which an object of this extent lies."""
     nearest, farthest = CAMERA_DISTANCE - reach, CAMERA_DISTANCE + reach
     above = top - CAMERA_HEIGHT
     highest = FOCAL * max(above / nearest, above / farthest)
@@ -214,7 +215,7 @@ def _add_shadow(view: Room, light: Array, scale: float, shape: int) -> NDArray[n
 
 
 def render(scale: int, shape: int, orientation: int) -> NDArray[np.uint8]:
-    """The maps (21, 64, 64) of one geometry, in 255ths; sums of one map of each part stay within 0..255."""
+    """Return the maps (21, 64, 64) of one geometry, in 255ths; sums of one map of each part stay within 0..255."""
     view, size, angle = room(orientation), float(SCALES[scale]), ANGLES[orientation]
     material, light, gloss = view.material.copy(), view.light.copy(), np.zeros_like(view.light)
     changed = _add_shadow(view, light, size, shape)
@@ -251,7 +252,7 @@ HUE_LEVELS = np.array([np.round(5 * np.array(colorsys.hsv_to_rgb(hue / 10, 1, 1)
 
 @cache
 def _atlas() -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """The maps of all geometries (480 * 21, 4096), and which geometries have been rendered (480)."""
+    """Return the maps of all geometries (480 * 21, 4096), and which geometries have been rendered (480)."""
     maps = np.empty((len(GEOMETRIES) * MAPS, SIZE**2), np.uint8)
     return maps, np.zeros(len(GEOMETRIES), bool)
 
@@ -261,7 +262,7 @@ def _render(rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
     geometry = GEOMETRIES.index(rows[:, 3:])
     for g in np.unique(geometry[~ready[geometry]]):
         maps[g * MAPS : (g + 1) * MAPS] = render(*GEOMETRIES.rows([g])[0]).reshape(MAPS, -1)
-        ready[g] = True  # only now: another thread may be reading
+        ready[g] = True  # This comes last, because another thread may be reading.
 
     first = geometry[:, None] * MAPS
     images = maps.take(first + SKY_MAPS + np.arange(3), axis=0)
@@ -271,8 +272,8 @@ def _render(rows: NDArray, rng: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def shapes3d() -> DataSet:
-    """Floor, wall and object hue (0, 0.1 ... 0.9), scale (0.75 to 1.25), shape (cube, cylinder, sphere, capsule) and
-    orientation (-30 to 30 degrees); RGB, 64x64.
+    """Return 3D Shapes: floor, wall and object hue (0, 0.1 ... 0.9), scale (0.75 to 1.25), shape (cube, cylinder,
+    sphere, capsule) and orientation (-30 to 30 degrees); RGB, 64x64.
 
     >>> data = shapes3d()
     >>> len(data), data.images([[0, 1, 2, 3, 0, 7]]).shape

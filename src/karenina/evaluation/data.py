@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.data import DataSet, FactorGrid, load, load_again
+from karenina.data import DataSet, FactorGrid, join_name, load, load_again, split_name
 from karenina.data.dataset import FactorBox, TableDataSet
-from karenina.data.naming import join_name, split_name
 from karenina.numerics.blocks import Blocks
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def data_of(run: "Run", data: Data | None = None, data_dir: str | os.PathLike[st
     >>> data_of(karenina.train("blobs", latents=2, steps=1)).name
     'blobs'
     """
-    from karenina.training.config import fingerprint
+    from karenina.training.methods import fingerprint
     from karenina.training.trainer import as_data
 
     named = data is None or isinstance(data, str | os.PathLike)
@@ -70,7 +69,7 @@ def data_of(run: "Run", data: Data | None = None, data_dir: str | os.PathLike[st
 def inputs(data: DataSet, rows: int = 10_000, seed: int = 0) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     """Return the images (rows, c, h, w) and factors (rows, k) on which all runs of a data set are compared.
 
-    Factors are uniform, also where those of the training were not (karenina.data.biased; Träuble et al. 2021). Of a
+    Factors are uniform, also where those of the training were not (karenina.data.sampling; Träuble et al. 2021). Of a
     data set that is divided (part=train) they are from its part to test on.
     """
     data = data.whole

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina import _plugins, tasks
 from karenina._words import hint
-from karenina.data import load
-from karenina.data.naming import join_name, split_name
+from karenina.data import join_name, load, split_name
 from karenina.evaluation.data import inputs
 from karenina.metrics import dci, dci_from_importance, scoring
 

@@ -31,8 +31,7 @@ from karenina.selection import (
 )
 from karenina.selection._udr import best_per_active, from_best
 from karenina.training import Config, Run
-from karenina.training.decoding import decoder_jacobian, discriminator_accuracy
-from karenina.training.run import as_run, is_stopped
+from karenina.training.run import as_run, decoder_jacobian, discriminator_accuracy, is_stopped
 
 if TYPE_CHECKING:
     import pandas as pd

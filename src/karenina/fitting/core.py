@@ -15,7 +15,7 @@ from karenina._process import Terminated, stops_heard
 from karenina._settings import integer
 from karenina._words import hint
 from karenina.data import DataSet
-from karenina.data.own import Images, Size, survey
+from karenina.data.user_images import Images, Size, survey
 from karenina.fitting.answer import Compared, Fit, compare, describe_settings, make_answer, make_ready, read_fit
 from karenina.fitting.folder import ANSWER, FitPlan, Folder
 from karenina.fitting.look import CPU_SIDES, FitImages, Look, describe, look_at, open_images
@@ -41,7 +41,7 @@ from karenina.fitting.search import (
     waiting,
 )
 from karenina.training.loop import Progress
-from karenina.training.tracking import Tracker, open_tracker
+from karenina.training.trackers import Tracker, open_tracker
 from karenina.training.trainer import alone, pick_device
 
 DEFAULT_TIME = "30m"
@@ -101,7 +101,7 @@ def fit(
         In place of a time: how many models in all.
     methods : names, by default beta_vae, and beta_tcvae where there is time for both
     latents : int
-    size : to which images are resized, as in karenina.data.own.folder; by default chosen by size, device and time
+    size : to which images are resized, as in `karenina.load`; by default chosen by size, device and time
     steps : updates of each model; by default what the time allows, 5,000 with `models`
     network : see `karenina.train`
     seed : int

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from karenina._active import CLEAR_KL
 from karenina._files import as_utf8, atomic, checksum
-from karenina.data import DataSet
+from karenina.data import DataSet, split_name
 from karenina.data import names as data_names
-from karenina.data.naming import split_name
-from karenina.data.own import Images, kind_of, stream
+from karenina.data.user_images import Images, kind_of, stream
 from karenina.fitting.answer import pick
 from karenina.fitting.folder import ANSWER, FIT, fit_of, read_answer, read_names
 from karenina.training.run import Run, as_run

@@ -26,9 +26,9 @@ from karenina._console import visible
 from karenina._files import checksum, naming, read_json
 from karenina._plugins import need
 from karenina._version import __version__
+from karenina.data import join_name, split_name
 from karenina.data import names as data_names
-from karenina.data.naming import join_name, split_name
-from karenina.data.own import FILTER, _pair
+from karenina.data.user_images import FILTER, _pair
 from karenina.drawing.pictures import traverse
 from karenina.fitting.encoding import about_latents, chosen_run, columns
 from karenina.fitting.folder import fit_of, read_answer

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from karenina.data import DataSet, TableDataSet, load, names
-from karenina.data.naming import split_name
-from karenina.data.own import Images, Size, Survey, array_set, survey
+from karenina.data import DataSet, TableDataSet, load, names, split_name
+from karenina.data.user_images import Images, Size, Survey, array_set, survey
 from karenina.evaluation.data import inputs
-from karenina.training.config import fingerprint
+from karenina.training.methods import fingerprint
 
 # The longer side to which images are brought. Fully connected networks, which train many at a time on a CPU, see small
 # images; convolutions are for devices on which they are cheap.

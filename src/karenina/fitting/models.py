@@ -17,13 +17,11 @@ from karenina.evaluation.scoring import explained_variance
 from karenina.fitting.search import Candidate, Round, first_round
 from karenina.numerics.arrays import Floats
 from karenina.numerics.gaussian import kl_per_latent
-from karenina.training.config import Config, make_config
 from karenina.training.loop import Options, Progress
-from karenina.training.methods import find
-from karenina.training.population import Member
+from karenina.training.methods import Config, find, make_config
 from karenina.training.run import open as open_run
 from karenina.training.run import read_about, write_run
-from karenina.training.trainer import as_data, expand, train_members, worth_stacking
+from karenina.training.trainer import Member, as_data, expand, train_members, worth_stacking
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +79,7 @@ def keep_unfinished(path: Path, folder: Path) -> Path | None:
         run = open_run(path)
     except ValueError:
         return None
-    run.config = replace(run.config, steps=run.stopped_at or run.config.steps)
+    run.config = replace(run.config, **{"steps": run.stopped_at or run.config.steps})
     kept = folder / str(run.config.steps) / path.name
     kept.mkdir(parents=True, exist_ok=True)
     write_run(kept, run)

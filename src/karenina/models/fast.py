@@ -22,14 +22,14 @@ def keep_memory() -> None:
         return
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # another C library
+    except (OSError, AttributeError):  # It is another C library.
         return
-    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h; both are needed
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h: both are needed.
     mallopt(mmap_threshold, 64 << 20)
     mallopt(trim_threshold, 512 << 20)
 
 
-_VECTOR = 16  # floats of the widest vectors
+_VECTOR = 16  # The widest vectors have so many floats.
 
 
 class Adam:
@@ -61,7 +61,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """One update of the parameters that have a gradient."""
+        """Update the parameters that have a gradient."""
         moved = [
             (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
             for parameter, state in zip(self.parameters, self.state)
@@ -88,7 +88,7 @@ class Adam:
         )
 
     def _parts(self, tensors: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
-        """What the kernel is given as one tensor."""
+        """Return what the kernel is given as one tensor."""
         return [tensors]
 
 
@@ -118,8 +118,9 @@ class UpConv(nn.ConvTranspose2d):
 
 
 class _UpConv(torch.autograd.Function):
-    """To one channel: the product and adds of `_spread`, 3 ms instead of 15. The backward sums the bias gradient
-    itself, because oneDNN computes the weight gradient far more slowly when asked for both: 9 ms saved."""
+    """An up-convolution. To one channel it is the product and adds of `_spread`, 3 ms instead of 15. The backward sums
+    the bias gradient itself, because oneDNN computes the weight gradient far more slowly when asked for both: 9 ms
+    saved."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -139,8 +140,8 @@ class _UpConv(torch.autograd.Function):
 
 
 def _spread(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The same up-convolution to one channel: a matrix product gives a plane for each of the 4x4 taps, and tap (i, j)
-    of the input's pixel (y, x) is added to pixel (2y + i, 2x + j) of the padded output."""
+    """Compute the same up-convolution to one channel: a matrix product gives a plane for each of the 4x4 taps, and tap
+    (i, j) of the input's pixel (y, x) is added to pixel (2y + i, 2x + j) of the padded output."""
     n, h, w = len(x), *x.shape[2:]
     pixels = x.permute(1, 0, 2, 3).reshape(len(weight), n * h * w)
     planes = (weight.reshape(len(weight), 16).T @ pixels).view(4, 4, n, h, w)
@@ -152,7 +153,8 @@ def _spread(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def in_chunks(module: nn.Module, x: Tensor, size: int) -> Tensor:
-    """`module(x)` computed `size` rows at a time, so that activations stay in the cache: encoding is 1.5x faster."""
+    """Return `module(x)`, computed `size` rows at a time, so that activations stay in the cache: encoding is 1.5x
+    faster."""
     if len(x) <= size:
         return module(x)
     return torch.cat([module(chunk) for chunk in x.split(size)])

@@ -5,6 +5,7 @@ information of InfoGAN (Chen et al. 2016). Q shares every layer of the critic bu
 mean that Q gives, and decoding is the generator.
 """
 
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -15,18 +16,19 @@ from karenina.models.networks import Autoencoder, Shape
 
 
 class InfoGAN(Autoencoder):
-    """The encoder's outputs are the critic's value and the mean of Q(c|x); the decoder is the generator."""
+    """An autoencoder whose encoder and decoder are critic and generator: the encoder's outputs are the critic's value
+    and the mean of Q(c|x); the decoder is the generator."""
 
     def posterior(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         mean = outputs[:, 1:]
-        return mean, torch.zeros_like(mean)  # Q's standard deviations are fixed at 1
+        return mean, torch.zeros_like(mean)  # The standard deviations of Q are fixed at 1.
 
     @property
     def latents(self) -> int:
         return cast(nn.Linear, self.decoder[0]).in_features
 
     def criticise(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The critic's values (n,) and Q's means (n, latents)."""
+        """Return the critic's values (n,) and Q's means (n, latents)."""
         outputs = self.head(self.features(x))
         return outputs[:, 0], outputs[:, 1:]
 
@@ -35,23 +37,23 @@ class InfoGAN(Autoencoder):
 
 
 def build(name: str, shape: Shape, latents: int, *, init: str = "torch") -> Any:
-    """The critic has layer normalisation, which keeps the images of a batch apart, as its gradient penalty needs."""
-    return networks.build(name, shape, latents, init=init, outputs=latents + 1, norm=_layer_norm, make=InfoGAN)
-
-
-def _layer_norm(channels: int) -> nn.Module:
-    return nn.GroupNorm(1, channels)
+    """Return an untrained InfoGAN. The critic has layer normalisation, which keeps the images of a batch apart, as its
+    gradient penalty needs."""
+    return networks.build(
+        name, shape, latents, init=init, outputs=latents + 1, norm=partial(nn.GroupNorm, 1), make=InfoGAN
+    )
 
 
 def draw_codes(n: int, latents: int, noise: torch.Generator) -> Tensor:
-    """Codes uniform on [-1, 1], as in Chen et al. (2016)."""
+    """Draw codes uniform on [-1, 1], as in Chen et al. (2016)."""
     return 2 * torch.rand((n, latents), generator=noise, device=noise.device) - 1
 
 
 def critic_terms(
     model: InfoGAN, x: Tensor, noise: torch.Generator, *, mi_weight: float, gradient_penalty: float
 ) -> dict[str, Tensor]:
-    """Gulrajani et al. (2017), equation 3, and the mutual-information term, for the critic and Q."""
+    """Return the terms of equation 3 of Gulrajani et al. (2017) and the mutual-information term, for the critic and
+    Q."""
     with torch.no_grad():
         codes = draw_codes(len(x), model.latents, noise)
         fake = model.generate(codes)
@@ -73,5 +75,5 @@ def generator_terms(model: InfoGAN, n: int, noise: torch.Generator, *, mi_weight
 
 
 def _surprise(codes: Tensor, mean: Tensor) -> Tensor:
-    """-log Q(c|x) without its constant. Chen et al. (2016), equation 5."""
+    """Return -log Q(c|x) without its constant. Chen et al. (2016), equation 5."""
     return 0.5 * (codes - mean).square().sum(1).mean()

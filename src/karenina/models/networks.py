@@ -1,13 +1,16 @@
-"""Encoder and decoder networks of the papers, by name, and their initial weights: torch, glorot or he.
+"""Encoder and decoder networks: those of the papers, by name, and a user's own; their initial weights.
 
 An encoder is `features` (convolutions) followed by `head` (fully connected layers); the decoder mirrors it. Images are
 (n, channels, height, width) in [0, 1]; a decoder gives logits (Bernoulli) or means (Gaussian) of that shape.
 """
 
+import copy
+import hashlib
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +20,7 @@ from karenina.models.fast import UpConv
 
 Shape = tuple[int, int, int]
 Parts = tuple[nn.Module, nn.Module, nn.Sequential]
-# Channels -> a normalisation layer. Only the critic of InfoGAN asks for one.
+# A function from channels to a normalisation layer. Only the critic of InfoGAN asks for one.
 Norm = Callable[[int], nn.Module]
 INITS: tuple[str, ...] = ("torch", "glorot", "he")
 
@@ -25,7 +28,7 @@ Layer = nn.Linear | nn.Conv2d | nn.ConvTranspose2d
 
 
 class Autoencoder(nn.Module):
-    """Images (n, c, h, w) -> Gaussian codes (n, latents) -> images.
+    """A network from images (n, c, h, w) to Gaussian codes (n, latents), and from codes to images.
 
     >>> network = build("conv64", (1, 64, 64), latents=10)
     >>> mean, logvar = network.encode(torch.zeros(2, 1, 64, 64))
@@ -40,7 +43,7 @@ class Autoencoder(nn.Module):
         self.decoder = decoder
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance of q(z|x)."""
+        """Return mean and log-variance of q(z|x)."""
         return self.posterior(self.head(self.features(x)))
 
     def posterior(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,7 +54,7 @@ class Autoencoder(nn.Module):
         return self.decoder(z)
 
     def first_activations(self, z: Tensor) -> Tensor:
-        """Activations (n, units) of the decoder's first fully connected layer, which the training trace records.
+        """Return activations (n, units) of the decoder's first fully connected layer, which the training trace records.
 
         The layer's own: ReLU or tanh where that follows it, and none where only the shape changes (resnet, linear).
         """
@@ -59,14 +62,15 @@ class Autoencoder(nn.Module):
 
 
 class Flatten(nn.Module):
-    """(n, c, h, w) -> (n, h * w * c). Height first, as convolutions keep their images in memory: nothing is copied."""
+    """A layer from (n, c, h, w) to (n, h * w * c): height first, as convolutions keep their images, so nothing is
+    copied."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.permute(0, 2, 3, 1).flatten(1)
 
 
 class Unflatten(nn.Module):
-    """(n, h * w * c) -> (n, c, h, w), the reverse of Flatten."""
+    """A layer from (n, h * w * c) to (n, c, h, w), the reverse of Flatten."""
 
     def __init__(self, shape: Shape):
         super().__init__()
@@ -90,7 +94,7 @@ def _sequence(*layers: nn.Module) -> nn.Sequential:
 
 
 def _conv(widths: tuple[int, ...], kernels: tuple[int, ...]) -> Callable[[Shape, int, int, Norm], Parts]:
-    """Convolutions of stride 2 down to 4x4, a layer of 256 units, and the mirror image of that.
+    """Return what builds convolutions of stride 2 down to 4x4, a layer of 256 units, and the mirror image of that.
 
     Widths 32, 32, 64, 64 are Table 2 of Locatello et al. (2019) and Table 4 of Duan et al. (2020).
     """
@@ -115,7 +119,7 @@ def _conv(widths: tuple[int, ...], kernels: tuple[int, ...]) -> Callable[[Shape,
 def _dense(
     encoder: tuple[int, ...], decoder: tuple[int, ...], activation: Callable[[], nn.Module]
 ) -> Callable[[Shape, int, int, Norm], Parts]:
-    """Fully connected layers with these numbers of units; `activation` is the decoder's."""
+    """Return what builds fully connected layers with these numbers of units; `activation` is the decoder's."""
 
     def parts(shape: Shape, latents: int, outputs: int, norm: Norm) -> Parts:
         pixels = shape[0] * shape[1] * shape[2]
@@ -133,7 +137,8 @@ def _dense(
 
 
 class Residual(nn.Module):
-    """norm, ReLU, 3x3, norm, ReLU, 3x3 plus the input, each brought to the size and width of the output.
+    """A residual block: norm, ReLU, 3x3, norm, ReLU, 3x3, plus the input, each brought to the size and width of the
+    output.
 
     Down: mean pooling after the last layer. Up: nearest-neighbour before the first.
     """
@@ -145,7 +150,7 @@ class Residual(nn.Module):
         second = [norm(middle), nn.ReLU(), nn.Conv2d(middle, after, 3, padding=1), *([] if up else [resize])]
         self.layers = nn.Sequential(*first, *second)
         match = [nn.Conv2d(before, after, 1)] if before != after else []
-        # The 1x1 convolution and the resizing commute; it runs at the smaller of the two sizes.
+        # The 1x1 convolution and the resizing commute, so the convolution runs at the smaller of the two sizes.
         self.shortcut = nn.Sequential(*match, resize) if up else nn.Sequential(resize, *match)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -153,7 +158,8 @@ class Residual(nn.Module):
 
 
 def _resnet(shape: Shape, latents: int, outputs: int, norm: Norm) -> Parts:
-    """Table 2 of Eastwood & Williams (2018). Batch normalisation, unless `norm` says otherwise (the critic)."""
+    """Build the layers of table 2 of Eastwood & Williams (2018). Batch normalisation, unless `norm` says otherwise (the
+    critic)."""
     c = shape[0]
     encoder_norm: Norm = nn.BatchNorm2d if norm is _none else norm
     down = [(64, 64, 128), (128, 128, 256), (256, 256, 512), (512, 512, 512)]
@@ -175,8 +181,8 @@ def _resnet(shape: Shape, latents: int, outputs: int, norm: Norm) -> Parts:
 
 @dataclass(frozen=True)
 class Network:
-    """How to build a network, which images it takes (side None: any), its best initial weights, and its learning rates
-    for Adam: that of a long run, and the largest (docs/methods.md)."""
+    """A kind of network: how to build it, which images it takes (side None: any), its best initial weights, and its
+    learning rates for Adam: that of a long run, and the largest (docs/methods.md)."""
 
     parts: Callable[[Shape, int, int, Norm], Parts]
     side: int | None
@@ -185,7 +191,8 @@ class Network:
     largest_rate: float = 1e-4
 
     def rate(self, steps: int, init: str) -> float:
-        """The step size for a run of so many steps: larger in shorter runs, if the initial weights do not collapse.
+        """Return the learning rate of a run of so many steps: larger in shorter runs, if the initial weights do not
+        collapse.
 
         >>> [NETWORKS["conv64"].rate(steps, "he") for steps in (1000, 10_000, 50_000, 300_000)]
         [0.001, 0.001, 0.0002, 0.0001]
@@ -207,18 +214,18 @@ class Network:
 
 NETWORKS: dict[str, Network] = {
     "conv64": Network(_conv((32, 32, 64, 64), (4, 4, 4, 4)), 64, "he", 1e-4, 1e-3),
-    # The encoder of disentanglement_lib's release, which differs from the paper's table in two kernels.
+    # This is the encoder of disentanglement_lib's release, which differs from the paper's table in two kernels.
     "conv64_released": Network(_conv((32, 32, 64, 64), (4, 4, 2, 2)), 64, "he", 1e-4, 1e-3),
     "conv32": Network(_conv((32, 32, 64), (4, 4, 4)), 32, "he", 1e-4, 1e-3),
     "resnet": Network(_resnet, 64, "he"),
-    # Higgins et al. (2017), and as in disentanglement_lib: ReLU down, tanh up.
+    # Higgins et al. (2017), with ReLU down and tanh up as in disentanglement_lib.
     "fc": Network(_dense((1200, 1200), (1200, 1200, 1200), nn.Tanh), None, "he", 1e-4, 1e-3),
     "mlp": Network(_dense((128, 128), (128, 128), _relu), None, "torch", 1e-3, 1e-3),
     "mlp256": Network(_dense((256, 256), (256, 256), _relu), None, "torch", 1e-3, 1e-3),
-    # No hidden layer: what PCA is.
+    # PCA has no hidden layer.
     "linear": Network(_dense((), (), _relu), None, "torch", 1e-3, 1e-3),
 }
-# What a run's config calls networks of the user's (karenina.models.own): this and a hash of their layers.
+# A run's config calls networks of the user's by this and a hash of their layers, see OwnNetworks.
 PREFIX = "own-"
 _OWN = Network(lambda *_: (nn.Identity(), nn.Identity(), nn.Sequential()), None, "own", 1e-4, 1e-3)
 
@@ -228,18 +235,18 @@ def is_own(name: object) -> bool:
 
 
 def rules(name: str) -> Network:
-    """How the network of a name is trained; one of the user's as our networks of convolutions are."""
+    """Return how the network of a name is trained; one of the user's is trained as our networks of convolutions are."""
     return _OWN if is_own(name) else NETWORKS[name]
 
 
 def suitable(shape: Shape) -> list[str]:
-    """The networks that take images of this shape, the one that "auto" picks first."""
+    """Return the networks that take images of this shape, the one that "auto" picks first."""
     sized = [name for name, network in NETWORKS.items() if network.side == shape[1] == shape[2] and shape[0] in (1, 3)]
     return [*sized, "mlp", "fc", "linear"]
 
 
 def resolve(name: str, shape: Shape) -> str:
-    """The network's name, with "auto" replaced: conv64 or conv32 where the size fits, otherwise mlp."""
+    """Return the network's name, with "auto" replaced: conv64 or conv32 where the size fits, otherwise mlp."""
     if name == "auto":
         return suitable(shape)[0]
     if not isinstance(name, str) or name not in NETWORKS:
@@ -258,7 +265,8 @@ def build(
     norm: Norm = _none,
     make: Callable[..., Autoencoder] = Autoencoder,
 ) -> Autoencoder:
-    """An untrained network, in the memory layout that is fast on a CPU; its weights come from torch's global generator.
+    """Return an untrained network, in the memory layout that is fast on a CPU; its weights come from torch's global
+    generator.
 
     `init`: see `initialise`.
     `outputs`: width of the encoder's last layer (default: a mean and a log-variance for each latent).
@@ -288,7 +296,7 @@ def initialise(module: nn.Module, init: str) -> None:
 
 
 def bound(layer: Layer, init: str) -> float:
-    """b of the uniform distribution.
+    """Return b of the uniform distribution.
 
     glorot: sqrt(6 / (inputs + outputs)), Glorot & Bengio (2010), equation 16, counted as TensorFlow does.
     he: sqrt(6 / inputs), He et al. (2015), equation 10, where inputs are those that one output adds up.
@@ -300,6 +308,138 @@ def bound(layer: Layer, init: str) -> float:
         inputs, outputs = float(taps * layer.in_channels), float(taps * layer.out_channels)
     if init == "glorot":
         return math.sqrt(6 / (inputs + outputs))
-    if isinstance(layer, nn.ConvTranspose2d):  # its stride spreads the taps over several outputs
+    if isinstance(layer, nn.ConvTranspose2d):  # Its stride spreads the taps over several outputs.
         inputs /= math.prod(layer.stride)
     return math.sqrt(6 / inputs)
+
+
+Made = nn.Module | Callable[[], nn.Module]
+
+
+# The names of these two classes are in the hash by which runs remember networks of the user's.
+class Encoder(nn.Module):
+    """A module of the user's as `features` of an Autoencoder: images -> means and log-variances (n, 2 * latents)."""
+
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Tensor) -> Tensor:
+        # The user's module may call .view, which our layout of images does not allow.
+        found = self.module(x.clone(memory_format=torch.contiguous_format))
+        return torch.cat(list(found), dim=1) if isinstance(found, tuple | list) else found
+
+
+class Decoder(nn.Sequential):
+    """A module of the user's as the decoder of an Autoencoder."""
+
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.module = module
+
+
+class OwnAutoencoder(Autoencoder):
+    """An Autoencoder of two modules of the user's."""
+
+    def __init__(self, encoder: nn.Module, decoder: nn.Module):
+        super().__init__(Encoder(encoder), nn.Identity(), Decoder(decoder))
+
+    def first_activations(self, z: Tensor) -> Tensor:
+        """Return outputs (n, units) of the decoder's first layer with weights."""
+        layers = [layer for layer in self.decoder.modules() if next(layer.parameters(recurse=False), None) is not None]
+        kept: list[Tensor] = []
+        handle = layers[0].register_forward_hook(lambda layer, given, output: kept.append(output))
+        try:
+            self.decode(z)
+        finally:
+            handle.remove()
+        return kept[0].flatten(1)
+
+
+@dataclass(frozen=True)
+class OwnNetworks:
+    """A user's encoder and decoder, from which the network of a `Method` is built: modules, or functions that make
+    them.
+
+    Modules are copied: each run begins from their weights, and training does not change them. Functions (also classes)
+    are called with torch's generator set by the run's seed, so that every seed begins from weights of its own.
+    """
+
+    encoder: Made
+    decoder: Made
+
+    def __call__(self, name: str, shape: Shape, latents: int, *, init: str = "own") -> OwnAutoencoder:
+        model = OwnAutoencoder(_made(self.encoder, "encoder"), _made(self.decoder, "decoder"))
+        if init not in ("own", "torch"):
+            initialise(model, init)
+        return model
+
+    def measure(self, shape: Shape) -> tuple[str, int]:
+        """Return the name of these networks and their number of latents, tried out on images of this shape."""
+        with torch.random.fork_rng(devices=[]):
+            model = self(PREFIX, shape, 0).cpu().eval()
+        layers = [(name, type(layer).__qualname__) for name, layer in model.named_modules()]
+        tensors = [(name, tuple(tensor.shape)) for name, tensor in model.state_dict().items()]
+        if not any(True for _ in model.parameters()):
+            raise ValueError("encoder and decoder have no weights to train")
+        images = torch.zeros(2, *shape)
+        latents = _tried("encoder", lambda: _latents(model, images))
+        if latents is None:
+            raise ValueError(
+                f"the encoder should give means and log-variances of images {(2, *shape)}: a tensor (2, 2 * latents), "
+                f"or two (2, latents); got {_shape(model.features.module, images)}"
+            )
+        made = _tried("decoder", lambda: model.decode(torch.zeros(2, latents)))
+        if not isinstance(made, Tensor) or tuple(made.shape) != (2, *shape):
+            found = tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__
+            raise ValueError(f"the decoder should give images {(2, *shape)} of codes (2, {latents}), got {found}")
+        mark = hashlib.sha256(repr((layers, tensors)).encode()).hexdigest()[:12]
+        SEEN[f"{PREFIX}{mark}"] = self
+        return f"{PREFIX}{mark}", latents
+
+
+# Networks that this process has trained or opened, by name: their runs open again without them.
+SEEN: dict[str, OwnNetworks] = {}
+
+
+def own_networks(encoder: Any, decoder: Any) -> OwnNetworks | None:
+    """Return the user's networks, checked; None if none were given. A decoder may also be the name of a likelihood."""
+    if encoder is None and (decoder is None or isinstance(decoder, str)):
+        return None
+    for name, given, other in (("encoder", encoder, "decoder"), ("decoder", decoder, "encoder")):
+        if given is None or isinstance(given, str):
+            raise ValueError(f"{other}= is a network of your own, so {name}= must be one, too")
+        if not callable(given):
+            raise ValueError(f"{name} is a torch module or a function that makes one, got {type(given).__name__}")
+    return OwnNetworks(encoder, decoder)
+
+
+def _made(given: Made, name: str) -> nn.Module:
+    module = copy.deepcopy(given) if isinstance(given, nn.Module) else given()
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"{name} should be a torch module or make one, got {type(module).__name__}")
+    return module
+
+
+def _tried(name: str, call: Callable[[], Any]) -> Any:
+    try:
+        with torch.no_grad():
+            return call()
+    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, NotImplementedError) as error:
+        text = " ".join(str(error).split())
+        raise ValueError(f"the {name} does not take what it is given: {text}") from None
+
+
+def _latents(model: Autoencoder, images: Tensor) -> int | None:
+    found = model.features(images)
+    if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != len(images) or found.shape[1] % 2:
+        return None
+    return found.shape[1] // 2 or None
+
+
+def _shape(module: Any, images: Tensor) -> str:
+    with torch.no_grad():
+        found = module(images)
+    if isinstance(found, tuple | list):
+        return " and ".join(str(tuple(one.shape)) if isinstance(one, Tensor) else type(one).__name__ for one in found)
+    return str(tuple(found.shape)) if isinstance(found, Tensor) else type(found).__name__

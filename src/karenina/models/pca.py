@@ -8,7 +8,8 @@ from karenina.models.networks import Autoencoder, build
 
 
 def fit_pca(images: NDArray[np.float32], latents: int, seed: int) -> Autoencoder:
-    """The "linear" network with the maximum-likelihood weights of probabilistic PCA, for images (n, c, h, w) in [0, 1].
+    """Return the "linear" network with the maximum-likelihood weights of probabilistic PCA, for images (n, c, h, w) in
+    [0, 1].
 
     Tipping & Bishop (1999): with eigenvalues l_j, eigenvectors u_j and noise s^2 (mean of the remaining eigenvalues),
     q(z_j|x) = N(sqrt(l_j - s^2) / l_j u_j'(x - mean), s^2 / l_j) and E[x|z] = sum_j sqrt(l_j - s^2) u_j z_j + mean.
@@ -22,7 +23,7 @@ def fit_pca(images: NDArray[np.float32], latents: int, seed: int) -> Autoencoder
         raise ValueError(
             f"pca of {n} images of {pixels.shape[1]} values has at most {min(pixels.shape)} latents, not {latents}"
         )
-    pca = PCA(latents, random_state=seed % 2**32).fit(pixels)  # scikit-learn takes no larger seed
+    pca = PCA(latents, random_state=seed % 2**32).fit(pixels)  # A larger seed is refused by scikit-learn.
     # Floors keep constant data and full-rank fits finite. A direction in which nothing varies is all noise: KL 0.
     variance = np.maximum(pca.explained_variance_.astype(np.float64), 1e-10)
     noise = np.clip(pca.noise_variance_, 1e-3 * variance, variance)

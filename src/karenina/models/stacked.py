@@ -47,7 +47,7 @@ class StackedMLP(nn.Module):
 
 
 def generators(seeds: list[int]) -> list[torch.Generator]:
-    """One generator per network."""
+    """Return a generator for each network."""
     return [torch.Generator().manual_seed(seed) for seed in seeds]
 
 
@@ -84,7 +84,7 @@ class Stack:
         return len(next(iter(self.parameters.values())))
 
     def __call__(self, module: nn.Module, x: Tensor) -> Tensor:
-        """`module`, which is the template or a part of it, applied to x (k, ...): network i to x[i]."""
+        """Apply `module`, which is the template or a part of it, to x (k, ...): network i to x[i]."""
         if isinstance(module, nn.Sequential):
             for dense, run in groupby(module, _is_dense):
                 layers = list(run)
@@ -101,12 +101,12 @@ class Stack:
         if _is_plain(module):
             return self._convolution(module, x)
         parameters = self.within(module)
-        if not parameters:  # a change of shape: one batch of k * n rows
+        if not parameters:  # A mere change of shape takes one batch of k * n rows.
             return module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
         return torch.func.vmap(partial(torch.func.functional_call, module))(parameters, (x,))
 
     def _dense(self, layers: Sequence[nn.Module], x: Tensor) -> Tensor:
-        """Fully connected layers and activations in a row, as one function."""
+        """Compute fully connected layers and activations in a row, as one function."""
         kinds = tuple(type(layer) for layer in layers)
         linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
         return _Dense.apply(kinds, x, *(self._of(layer, key) for layer in linear for key in ("weight", "bias")))
@@ -116,7 +116,7 @@ class Stack:
         return self.parameters[f"{name}.{key}" if name else key]
 
     def _convolution(self, module: Any, x: Tensor) -> Tensor:
-        """As one convolution in k groups of channels."""
+        """Compute k convolutions as one, in k groups of channels."""
         weight, bias = (self._of(module, key).flatten(0, 1) for key in ("weight", "bias"))
         apply: Any = nn.functional.conv_transpose2d if isinstance(module, nn.ConvTranspose2d) else nn.functional.conv2d
         k = len(x)
@@ -124,33 +124,34 @@ class Stack:
         return y.unflatten(1, (k, -1)).transpose(0, 1)
 
     def within(self, module: nn.Module) -> dict[str, Tensor]:
-        """The parameters of a part of the template by their names in it, (k, ...)."""
+        """Return the parameters of a part of the template by their names in it, (k, ...)."""
         name = self.names[id(module)]
         prefix = f"{name}." if name else ""
         return {key.removeprefix(prefix): value for key, value in self.parameters.items() if key.startswith(prefix)}
 
     def each(self) -> list[dict[str, Tensor]]:
-        """The parameters of every module, through which gradients flow back to the stack."""
+        """Return the parameters of every module, through which gradients flow back to the stack."""
         parts = {name: value.unbind() for name, value in self.parameters.items()}
         return [{name: part[i] for name, part in parts.items()} for i in range(len(self))]
 
     def one(self, i: int) -> dict[str, Tensor]:
-        """The parameters of module i, as its own `state_dict`."""
+        """Return the parameters of module i, as its own `state_dict`."""
         return {name: value[i].detach().clone() for name, value in self.parameters.items()}
 
 
 def _is_dense(layer: nn.Module) -> bool:
-    """Whether `_Dense` computes it: these layers themselves, not what is derived from them."""
+    """Return whether `_Dense` computes it: these layers themselves, not what is derived from them."""
     return type(layer) in (nn.ReLU, nn.Tanh) or (type(layer) is nn.Linear and layer.bias is not None)
 
 
 def _alternate(layers: Sequence[nn.Module]) -> bool:
-    """Whether no two activations follow one another: the derivative of the first needs what the second overwrites."""
+    """Return whether no two activations follow one another: the derivative of the first needs what the second
+    overwrites."""
     return all(type(one) is nn.Linear or type(next_one) is nn.Linear for one, next_one in pairwise(layers))
 
 
 def _is_plain(layer: nn.Module) -> bool:
-    """Whether it is a convolution with a bias and no options but stride and padding; others are left to vmap."""
+    """Return whether it is a convolution with a bias and no options but stride and padding; others are left to vmap."""
     if type(layer) not in (nn.Conv2d, nn.ConvTranspose2d, UpConv):
         return False
     options: Any = layer
@@ -174,7 +175,7 @@ class _Dense(torch.autograd.Function):
                 inputs.append(x)
                 x = torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
             else:
-                # The product before it is ours to change; what came from outside is not.
+                # The product before it may be changed in place; what came from outside may not.
                 ours = x if inputs else x.clone()
                 x = ours.relu_() if kind is nn.ReLU else ours.tanh_()
         ctx.kinds = kinds
@@ -204,16 +205,17 @@ class _Dense(torch.autograd.Function):
 
 
 def bernoulli(x: Tensor, logits: Tensor) -> Tensor:
-    """-log p(x|z) of independent Bernoulli pixels for each of k networks, mean over n images: (k, n, ...) -> (k,)."""
+    """Return -log p(x|z) of independent Bernoulli pixels for each of k networks, mean over n images: (k, n, ...) ->
+    (k,)."""
     return _Bernoulli.apply(x, logits)
 
 
-_FACTORS = 32  # of 1/2 or more: their product is far from the smallest float
+_FACTORS = 32  # The product of so many factors of 1/2 or more is far from the smallest float.
 
 
 class _Bernoulli(torch.autograd.Function):
-    """softplus(logit) - x logit, summed: log(1 + e^-|logit|) is -log p of the likelier value, and the logarithm of 32
-    such p is taken at once. Twice as fast as binary_cross_entropy_with_logits, and the same gradient to the bit."""
+    """The sum of softplus(logit) - x logit: log(1 + e^-|logit|) is -log p of the likelier value, and the logarithm of
+    32 such p is taken at once. Twice as fast as binary_cross_entropy_with_logits, and the same gradient to the bit."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, logits: Tensor) -> Tensor:
@@ -235,12 +237,12 @@ class _Bernoulli(torch.autograd.Function):
 
 @contextmanager
 def with_parameters(module: nn.Module, parameters: Mapping[str, Tensor]) -> Iterator[nn.Module]:
-    """The module with these in place of its own parameters, for as long as the block runs: all its methods see them."""
+    """Give a module these in place of its own parameters for as long as the block runs: all its methods see them."""
     with torch.nn.utils.stateless._reparametrize_module(module, dict(parameters)):
         yield module
 
 
-class Bound:
+class ModuleWithParameters:
     """A module with other parameters than its own: its methods, and itself when called, use these."""
 
     def __init__(self, module: nn.Module, parameters: Mapping[str, Tensor]):

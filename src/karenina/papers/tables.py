@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from karenina.data.naming import split_name
+from karenina.data import split_name
 from karenina.papers import Item, Printed, printed
 
 Metrics = Mapping[str, tuple[str, str]]  # the paper's name -> metric and property in the results

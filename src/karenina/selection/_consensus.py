@@ -122,15 +122,15 @@ def consensus_of_active(
     chosen = np.arange(count)
     if count > partners + 1:
         chosen = np.sort(np.random.default_rng(seed).choice(count, partners, replace=False))
-    chosen = np.array([i for i in chosen if codes[i].shape[1]], int)
+    models = [int(i) for i in chosen if codes[i].shape[1]]
     independence = np.array([non_gaussianity(one).mean() if one.shape[1] else np.nan for one in codes])
-    if not len(chosen):
+    if not models:
         nothing = np.full((count, 0), np.nan)
         whole = np.full(count, np.nan)
         return Consensus(whole, whole, whole, np.empty((0, 0)), np.empty(0), nothing.astype(int), nothing)
-    turned = [independent_components(codes[i])[0] for i in chosen]
+    turned = [independent_components(codes[i])[0] for i in models]
     components = _ranked(np.concatenate(turned, axis=1))
-    owners = np.repeat(np.arange(len(chosen)), [one.shape[1] for one in turned])
+    owners = np.repeat(np.arange(len(models)), [one.shape[1] for one in turned])
     alike = np.abs(components @ components.T)
     raw = np.concatenate([one for one in codes if one.shape[1]], axis=1)
     picked, density = _factors(alike, owners)
@@ -146,7 +146,7 @@ def consensus_of_active(
     share = density / density.sum()
     agreement = np.full(count, np.nan)
     latents, match = np.full((count, len(picked)), -1), np.zeros((count, len(picked)))
-    place = {int(model): i for i, model in enumerate(chosen)}
+    place = {model: i for i, model in enumerate(models)}
     for model in range(count):
         mine = np.flatnonzero(owner == model)
         if not len(mine):
@@ -172,7 +172,9 @@ def _factors(alike: NDArray[np.float32], owners: Ints) -> tuple[Ints, Floats]:
     best = np.maximum.reduceat(alike, starts, axis=1).astype(float) ** SHARPNESS
     best[np.arange(len(owners)), owners] = 0.0
     density = best.sum(axis=1) / max(len(starts) - 1, 1)
-    left, picked, found = np.ones(len(owners)), [], []
+    left = np.ones(len(owners))
+    picked: list[int] = []
+    found: list[float] = []
     while len(picked) < MOST_FACTORS:
         one = int(np.argmax(density * left))
         if picked and density[one] * left[one] < LEAST_DENSITY * found[0]:

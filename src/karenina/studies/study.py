@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from karenina.data import DataSet
     from karenina.training import Run
-    from karenina.training.config import Config
+    from karenina.training.methods import Config
 
 try:
     import fcntl

@@ -193,9 +193,8 @@ def _stackable(point: Point, automatic: bool) -> bool:
 
 
 def _member(point: Point, data: Any) -> Any:
-    from karenina.training.config import make_config
-    from karenina.training.methods import find_for
-    from karenina.training.population import Member
+    from karenina.training.methods import find_for, make_config
+    from karenina.training.trainer import Member
 
     parameters = dict(point.parameters)
     settings = {name: value for name, value in point.arguments.items() if name not in parameters}

@@ -7,9 +7,8 @@ from karenina._plugins import extras, lazy_modules
 with extras():
     import torch  # noqa: F401
 
-from karenina.training.config import Config
 from karenina.training.loop import Progress, TrainingDiverged
-from karenina.training.methods import METHODS, Beside, Method, defaults
+from karenina.training.methods import METHODS, Beside, Config, Method, defaults
 from karenina.training.run import Run, open
 from karenina.training.trainer import train, train_many
 
@@ -31,5 +30,5 @@ __all__ = [
     "train_many",
 ]
 
-# Loaded on first use: scikit-learn takes as long to import as torch.
+# DisentanglingVAE is loaded on first use, because scikit-learn takes as long to import as torch.
 __getattr__ = lazy_modules(__name__, {"DisentanglingVAE": "estimator"})

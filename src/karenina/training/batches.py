@@ -5,7 +5,7 @@ Each model draws from its own generator, exactly as it would alone.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from karenina.data import DataSet, FactorGrid, TableDataSet
-from karenina.data.biased import BiasedGrid, BiasedTable, Pairs
-from karenina.data.given import FactorRows
-from karenina.training.config import Config
-from karenina.training.run import to_tensor
+from karenina.data.dataset import FactorRows
+from karenina.data.sampling import BiasedGrid, BiasedTable, Pairs
+
+if TYPE_CHECKING:
+    from karenina.training.methods import Config
 
 # Images of a data set with no more bytes than this are kept on the device, as floats if those fit, too.
 _MOST_BYTES = 1 << 29
-_ROWS = 4096  # rendered at a time
-_AHEAD = 16  # steps drawn at once: a call for each step and model takes longer than the drawing
-_NORMALS = 16  # torch draws normal numbers in blocks of so many
-_LABELS = 20_190_503  # keeps the draw of labels apart from all others of a seed
+_ROWS = 4096  # So many images are rendered at a time.
+_AHEAD = 16  # Steps drawn at once: a call for each would take longer than the drawing.
+_NORMALS = 16  # Normal numbers are drawn by torch in blocks of so many.
+_LABELS = 20_190_503  # It keeps the draw of labels apart from all others of a seed.
 
 
 class Batches:
@@ -58,11 +59,11 @@ class Batches:
                 images = data.at(np.arange(start, min(start + _ROWS, len(data))))
                 whole = images.dtype == np.uint8 and not floats
                 x = torch.from_numpy(images).to(device) if whole else to_tensor(images, device)
-                parts.append(x.permute(0, 2, 3, 1).flatten(1))  # channels last, as networks flatten images
+                parts.append(x.permute(0, 2, 3, 1).flatten(1))  # Networks flatten images with the channels last.
             self.table = torch.cat(parts)
 
     def draw(self) -> Tensor:
-        """One batch per generator: (k, batch, c, h, w), in memory with the channels last."""
+        """Draw one batch for each generator: (k, batch, c, h, w), in memory with the channels last."""
         if self.table is None:
             x = to_tensor(np.concatenate([self.data.sample(self.batch, rng)[0] for rng in self.rngs]), self.device)
             return x.unflatten(0, (len(self.rngs), self.batch))
@@ -73,7 +74,7 @@ class Batches:
         return self.gather(self._drawn[self._used - 1])
 
     def gather(self, index: NDArray[np.int64]) -> Tensor:
-        """Images (k, n, c, h, w) of the data set that is on the device, by their numbers (k, n)."""
+        """Return images (k, n, c, h, w) of the data set that is on the device, by their numbers (k, n)."""
         assert self.table is not None
         x = self.table.index_select(0, torch.from_numpy(index.reshape(-1)).to(self.device))
         x = x / 255 if x.dtype == torch.uint8 else x
@@ -94,24 +95,18 @@ class Batches:
         self.rngs = [self.rngs[i] for i in indices]
 
     def _rows(self, rng: np.random.Generator, steps: int) -> NDArray[np.int64]:
-        """The rows (steps, batch) that `data.sample` would draw."""
-        if isinstance(self.data, TableDataSet):
-            rows = self.data.draw_index(steps * self.batch, rng)
-        elif isinstance(self.data.factors, FactorRows):
-            rows = self.data.factors.draw_index(steps * self.batch, rng)
-        else:
-            assert isinstance(self.data.factors, FactorGrid)
-            rows = self.data.factors.index_of_checked(self.data.factors.sample(steps * self.batch, rng))
-        return rows.reshape(steps, self.batch)
+        """Draw the rows (steps, batch) that `data.sample` would draw."""
+        return self.data.draw_index(steps * self.batch, rng).reshape(steps, self.batch)
 
 
 def keeps(data: DataSet, expected: float) -> bool:
-    """Whether all images are made once: if they fit, and as many as half of them will be drawn."""
+    """Return whether all images are made once: if they fit, and as many as half of them will be drawn."""
     return _numbered(data) and len(data) * int(np.prod(data.image_shape)) <= _MOST_BYTES and len(data) <= 2 * expected
 
 
 def _numbered(data: DataSet) -> bool:
-    """Whether `sample` draws images by their numbers, which can be drawn ahead; a subclass of the user's may not."""
+    """Return whether `sample` draws images by their numbers, which can be drawn ahead; a subclass of the user's may
+    not."""
     if type(data).sample not in (DataSet.sample, TableDataSet.sample):
         return False
     if isinstance(data, TableDataSet):
@@ -183,7 +178,8 @@ class Noise:
 
 
 def labelled_images(data: DataSet, count: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The images (count, c, h, w) of which a run with this seed and supervised=count knows the factors (count, k)."""
+    """Return the images (count, c, h, w) of which a run with this seed and supervised=count knows the factors (count,
+    k)."""
     return data.sample(count, np.random.default_rng([seed, _LABELS]))
 
 
@@ -200,7 +196,7 @@ class Labels:
     batch: int
 
     @classmethod
-    def of(cls, data: DataSet, config: Config, device: torch.device) -> "Labels | None":
+    def of(cls, data: DataSet, config: "Config", device: torch.device) -> "Labels | None":
         count = config.parameters.get("supervised")
         if not count:
             return None
@@ -209,15 +205,22 @@ class Labels:
         return cls(to_tensor(images, device), torch.from_numpy(scaled(data, factors)).to(device), config.seed, batch)
 
     def at(self, step: int) -> tuple[Tensor, Tensor]:
-        """Images and labels of a step."""
+        """Return the images and labels of a step."""
         rows = np.random.default_rng([self.seed, _LABELS, step]).integers(0, len(self.images), self.batch)
         index = torch.from_numpy(rows).to(self.images.device)
         return self.images[index], self.labels[index]
 
 
 def scaled(data: DataSet, factors: NDArray[Any]) -> NDArray[np.float32]:
-    """Factors (n, k) brought to [0, 1] by the range that each has in the data set."""
-    box: Any = data.factors
-    low, high = (np.zeros(len(box.sizes)), np.array(box.sizes) - 1) if not box.continuous else (box.low, box.high)
-    low, high = np.asarray(low, float), np.asarray(high, float)
+    """Return factors (n, k) brought to [0, 1] by the range that each has in the data set."""
+    low, high = np.array(data.factors.low, float), np.array(data.factors.high, float)
     return ((factors - low) / np.where(high > low, high - low, 1.0)).astype(np.float32)
+
+
+def to_tensor(images: NDArray[Any], device: torch.device) -> Tensor:
+    """Return images (n, c, h, w), uint8 or floats in [0, 1], as float32 in the layout that convolutions are fast in."""
+    if not images.flags.writeable:  # torch has no read-only tensors
+        images = images.copy()
+    x = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+    floats = x.to(torch.float32, memory_format=torch.channels_last)
+    return floats.div_(255) if x.dtype == torch.uint8 else floats

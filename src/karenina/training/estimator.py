@@ -102,5 +102,5 @@ class DisentanglingVAE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             if np.prod(self.image_shape) != self.n_features_in_:
                 raise ValueError(f"rows of {self.n_features_in_} values are not images of shape {self.image_shape}")
             return rows.reshape(-1, *self.image_shape)
-        missing = (1,) * (4 - rows.ndim)  # a channel, and for rows of features a height
+        missing = (1,) * (4 - rows.ndim)  # A channel is missing, and for rows of features a height.
         return rows.reshape(len(rows), *missing, *rows.shape[1:])

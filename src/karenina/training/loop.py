@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -25,11 +25,10 @@ from torch import Tensor
 from karenina._process import stop_waits, stopped
 from karenina._settings import integer
 from karenina.data import DataSet
-from karenina.data.biased import Pairs
-from karenina.training.batches import Batches, Labels, PairBatches
-from karenina.training.config import TRACE_IMAGES, TRACE_LENGTH, Config
-from karenina.training.learners import VAELearner
-from karenina.training.population import Member, PopulationLearner, Solo
+from karenina.data.sampling import Pairs
+from karenina.training.batches import Batches, Labels, PairBatches, to_tensor
+from karenina.training.learners import PopulationLearner, Solo, VAELearner
+from karenina.training.methods import TRACE_IMAGES, TRACE_LENGTH, Config
 from karenina.training.run import (
     CHECKPOINT,
     FORMAT,
@@ -38,20 +37,23 @@ from karenina.training.run import (
     BadFile,
     Run,
     read_tensors,
-    to_tensor,
     write_about,
     write_run,
     write_tensors,
 )
 
+if TYPE_CHECKING:
+    from karenina.training.trainer import Member
+
 
 class TrainingDiverged(ValueError):
-    """Training cannot continue: a loss term is not finite, or has exploded. The message says which and when."""
+    """The error where training cannot continue: a loss term is not finite, or has exploded. The message says which and
+    when."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training is.
+    """The progress of training.
 
     row: the newest row of the history of the first model, averages over the last steps. models: those that are trained
     as one at the moment, of `batch` images each. done, total: models of the whole call. updates_per_second: models x
@@ -73,12 +75,12 @@ class Progress:
 
     @property
     def seconds_left(self) -> float:
-        """How long these models will take to the last step."""
+        """Return how long these models will take to the last step."""
         return self.models * (self.steps - self.step) / self.updates_per_second
 
     @property
     def share(self) -> float:
-        """How much of the whole call is done."""
+        """Return the fraction of the whole call that is done."""
         return (self.done + self.models * self.step / self.steps) / self.total
 
     def __str__(self) -> str:
@@ -89,7 +91,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Options:
-    """How models are trained; none of it changes what a model becomes beyond rounding.
+    """Options of training that change a model by no more than rounding.
 
     population: how many models are trained as one at most. compile: whether torch.compile fuses the layers of a model
     that is trained by itself.
@@ -109,7 +111,7 @@ def identity(config: Config) -> str:
 
 @dataclass
 class State:
-    """All that changes in training besides the weights.
+    """The state of training besides the weights.
 
     alive: the members that are still trained. sums: of each group of the learner, the values since the last row of the
     history. trace: (members, images, units) at each moment.
@@ -136,7 +138,7 @@ class Population:
     def __init__(
         self,
         data: DataSet,
-        members: Sequence[Member],
+        members: Sequence["Member"],
         paths: Sequence[Path | None],
         options: Options,
         folder: Path | None = None,
@@ -159,7 +161,7 @@ class Population:
         """Train to the last step and write the runs; return them, and for members that diverged, why."""
         with _enough_memory(), _seeded(self.config.seed, self.options.device):
             learner, state = self._resume()
-            for i in state.alive:  # not before the models are built: what fails to start leaves nothing behind
+            for i in state.alive:  # After the models are built, so that what fails to start leaves nothing behind.
                 self._write_about(i, "running")
             if self.options.compile and isinstance(learner, Solo) and isinstance(learner.learner, VAELearner):
                 learner.learner.encode = torch.compile(learner.learner.encode)  # type: ignore[method-assign]
@@ -243,7 +245,7 @@ class Population:
                 at = Progress(state.step, steps, newest, models, self.done, self.total, speed, config.batch)
                 try:
                     self.options.progress(at)
-                except BaseException:  # whoever watches has seen enough: nothing that was trained is lost
+                except BaseException:  # The caller stops here, and nothing that was trained is lost.
                     settle()
                     raise
             if stop_waits() or time.monotonic() - saved >= self.options.checkpoint_seconds:
@@ -281,7 +283,7 @@ class Population:
         labels = [Labels.of(self.data, member.config, device) for member in self.members]
         try:
             size = float(self.data.drawable)
-        except TypeError:  # continuous factors
+        except TypeError:  # Sets of continuous factors may have no length.
             size = float("inf")
         make = Solo if self.alone else PopulationLearner
         learner = make(self.members, size, noise, device, labels)
@@ -309,7 +311,7 @@ class Population:
         }
         try:
             write_tensors(self.file, tensors, about, older=self.older)
-        except OSError as error:  # a full disk: the checkpoint before is still there, and training may yet end well
+        except OSError as error:  # The disk is full, but the checkpoint before is there, and training may yet end well.
             warnings.warn(f"no checkpoint at step {state.step}: {error}", stacklevel=4)
 
     def _resume(self) -> tuple[PopulationLearner | Solo, State]:
@@ -325,7 +327,7 @@ class Population:
                 warnings.warn(f"{then}: {error}", stacklevel=5)
                 continue
             if file == self.older and self.file is not None:
-                file.replace(self.file)  # the next one must not push it out for a damaged one
+                file.replace(self.file)  # The next checkpoint must not replace it by the damaged one.
             return learner, state
         return self._fresh()
 
@@ -411,12 +413,13 @@ with torch.autocast("cpu", torch.bfloat16):
 
 @cache
 def _bf16_on_cpu() -> bool:
-    """Tried in another process: on virtual machines that hide part of their CPU, torch dies of it (SIGILL)."""
+    """Return whether it works, tried out in another process: on virtual machines that hide part of their CPU, torch
+    dies of it (SIGILL)."""
     return subprocess.run([sys.executable, "-P", "-c", _PROBE], capture_output=True).returncode == 0
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    """A ValueError if this device cannot compute in this precision."""
+    """Raise a ValueError if this device cannot compute in this precision."""
     if precision == "bf16" and device.type == "cpu" and not _bf16_on_cpu():
         raise ValueError(
             "torch cannot compute in bf16 on this CPU; with the environment variable "
@@ -446,7 +449,7 @@ def at_precision(precision: str, device: torch.device) -> Iterator[None]:
 
 
 def divergence(row: dict[str, float], first_loss: float, finite: bool) -> str | None:
-    """Why training has diverged by this row of the history, or None. finite: whether the weights are."""
+    """Return why training has diverged by this row of the history, or None. finite: whether the weights are."""
     advice = f"by step {row['step']:.0f}: try a smaller learning rate"
     for name, value in row.items():
         if not np.isfinite(value):
@@ -457,7 +460,8 @@ def divergence(row: dict[str, float], first_loss: float, finite: bool) -> str | 
 
 
 def trace_steps(steps: int) -> list[int]:
-    """0 and 29 more moments up to the last step, evenly spaced on a log scale where integers allow."""
+    """Return the steps of a trace: 0 and 29 more moments up to the last step, evenly spaced on a log scale where
+    integers allow."""
     moments = [0]
     for moment in np.geomspace(1, steps, TRACE_LENGTH - 1):
         moments.append(max(round(float(moment)), moments[-1] + 1))

@@ -1,5 +1,6 @@
-"""A trained model and its files, safetensors with JSON inside: reading one executes nothing."""
+"""A trained model and its files, safetensors with JSON inside: reading one executes nothing. What its decoder makes."""
 
+import copy
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 import karenina
 from karenina._files import atomic, check_regular, checksum, held, read_json, save_array
@@ -25,24 +27,22 @@ from karenina._settings import integer, shown
 from karenina._words import hint
 from karenina.drawing.pictures import Traversal, traverse
 from karenina.models import fast
-from karenina.models.networks import Autoencoder, Shape, is_own
-from karenina.models.objectives import DECODERS
-from karenina.models.own import SEEN, Made, OwnNetworks, own_networks
-from karenina.models.quantised import QuantisedAutoencoder
+from karenina.models.networks import SEEN, Autoencoder, Made, OwnNetworks, Shape, is_own, own_networks
+from karenina.models.objectives import DECODERS, QuantisedAutoencoder
 from karenina.numerics.checks import as_array
 from karenina.numerics.gaussian import entropy_per_latent, kl_per_latent
-from karenina.training.config import Config
-from karenina.training.methods import Method, names, of_run
+from karenina.training.batches import to_tensor
+from karenina.training.methods import Config, Method, names, of_run
 
-# Raised when a file of this version can no longer be read by the program before it.
+# The format is raised when the program before it can no longer read files of this version.
 FORMAT = 1
-# Of a run by itself. The one before is kept, too: should the newest turn out to be damaged, not much is lost.
+# A run by itself has these checkpoints. The one before the newest is kept, should the newest turn out to be damaged.
 CHECKPOINT, OLDER = "checkpoint.safetensors", "checkpoint.older.safetensors"
-# Of a population, in the folder that holds its runs, or in this one beside that of a study.
+# A population keeps its checkpoint in the folder of its runs, or for a study in `populations` beside it.
 POPULATION, POPULATIONS = "population-*.safetensors", "populations"
-# What the names of the model's weights begin with, in either.
+# In either, the names of the model's weights begin with this.
 NETWORK = "module/network/"
-# Holds the place of a file's checksum while that is computed.
+# This stands in the place of a file's checksum while that is computed.
 _BLANK = "0" * 64
 
 
@@ -51,11 +51,12 @@ class BadFile(ValueError):
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any], *, older: Path | None = None) -> None:
-    """One metadata entry only: safetensors writes several in no fixed order, and equal runs should have equal bytes.
+    """Write tensors with one metadata entry only: safetensors writes several in no fixed order, and equal runs should
+    have equal bytes.
 
     It begins with the checksum of the whole file; older: where to keep the file that was there.
     """
-    # Cloned, as tensors of a file must not share memory: those of tied layers do, and the number of updates of an Adam.
+    # Clones do not share memory, which a file forbids: tied layers do, and so does the number of updates of an Adam.
     plain = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
     }
@@ -65,7 +66,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any],
 
 
 def _checksum(content: bytes, found: str) -> str:
-    """SHA-256 of the file with the checksum found in it blanked."""
+    """Return the SHA-256 of the file with the checksum found in it blanked."""
     return hashlib.sha256(content.replace(found.encode(errors="replace"), _BLANK.encode(), 1)).hexdigest()
 
 
@@ -90,10 +91,10 @@ def read_tensors(
     first = next(iter(about), None) if isinstance(about, dict) else None
     if first == "sha256":
         found = str(about.pop("sha256"))
-        # The members of a population are read one after the other, and the file is large.
+        # Members of a population are read one after the other, so the checksum of that large file is remembered.
         state = path.stat()
         intact = (_has_checksum if row is None else _known_checksum)(path, found, state.st_mtime_ns, state.st_size)
-    else:  # from before there were checksums, unless it is that word that was damaged
+    else:  # It was written before there were checksums, unless that word was damaged.
         intact = first == "format"
     if not intact:
         raise BadFile(f"{path} is damaged: its content does not have its checksum")
@@ -124,11 +125,11 @@ def read_stopped(path: Path, config: Config) -> tuple[dict[str, Tensor], int, li
         alone = file.parent == path
         try:
             tensors, about = read_tensors(file, None if alone else place)
-            if alone and "config" in about:  # as it was written before a run was a population of one
+            if alone and "config" in about:  # It was written before a run was a population of one.
                 about |= {"members": [about["config"]], "history": [about["history"]]}
             history = about["history"][about["members"].index(config.to_json())]
             return within(tensors, NETWORK), integer("step", about["step"], 1), list(history)
-        except (KeyError, TypeError, ValueError, AttributeError):  # missing, damaged, or of other runs
+        except (KeyError, TypeError, ValueError, AttributeError):  # The file is missing, damaged, or of other runs.
             continue
     return None
 
@@ -153,7 +154,7 @@ def load_weights(module: nn.Module, tensors: dict[str, Tensor], path: Path) -> N
 
 
 def within(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin so, by the rest of their names."""
+    """Return the tensors whose names begin so, by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
@@ -213,7 +214,7 @@ class Run:
 
     @property
     def steps_text(self) -> str:
-        """How far it is trained: "6000 steps", or of a run that was stopped "40 of 6000 steps"."""
+        """Return how far it is trained: "6000 steps", or of a run that was stopped "40 of 6000 steps"."""
         return f"{'' if self.stopped_at is None else f'{self.stopped_at} of '}{self.config.steps} steps"
 
     def _repr_html_(self) -> str:
@@ -228,9 +229,9 @@ class Run:
 
     @property
     def module(self) -> Autoencoder:
-        """The network, a torch module: `module.encode(x)` gives mean and log-variance, `module.decode(z)` logits (or
-        means, with a Gaussian likelihood), as tensors; `module.features`, `module.head` and `module.decoder` its parts.
-        """
+        """Return the network, a torch module: `module.encode(x)` gives mean and log-variance, `module.decode(z)` logits
+        (or means, with a Gaussian likelihood), as tensors; `module.features`, `module.head` and `module.decoder` its
+        parts."""
         return self._network
 
     @property
@@ -251,7 +252,7 @@ class Run:
 
     @torch.inference_mode()
     def encode(self, images: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Mean and log-variance, both (n, latents), of images (n, c, h, w): uint8, or floats in [0, 1]."""
+        """Return mean and log-variance, both (n, latents), of images (n, c, h, w): uint8, or floats in [0, 1]."""
         fast.keep_memory()
         checked = check_images(images, self.config.image_shape)
         network = self._network
@@ -261,7 +262,7 @@ class Run:
                 for rows in _split(checked, _HEAD_ROWS)
             ]
             mean, logvar = network.posterior(torch.cat(outputs))
-        else:  # a network of the user's that encodes in its own way
+        else:  # A network of the user's may encode in its own way.
             parts = [network.encode(to_tensor(rows, self._device)) for rows in _split(checked, _FEATURE_ROWS)]
             mean, logvar = (torch.cat(part) for part in zip(*parts))
         if not (mean.isfinite().all() and logvar.isfinite().all()):
@@ -270,7 +271,7 @@ class Run:
 
     @torch.inference_mode()
     def decode(self, codes: ArrayLike) -> NDArray[np.float32]:
-        """Images (n, c, h, w) in [0, 1] for codes (n, latents)."""
+        """Return images (n, c, h, w) in [0, 1] for codes (n, latents)."""
         fast.keep_memory()
         z = as_array(codes).astype(np.float32, copy=False)
         if z.ndim != 2 or z.shape[1] != self.latents:
@@ -283,7 +284,7 @@ class Run:
         return np.ascontiguousarray(images.cpu().numpy())
 
     def kl(self, images: ArrayLike) -> NDArray[np.float64]:
-        """KL(q(z_j|x) || p(z_j)) of each latent, averaged over the images: (latents,).
+        """Return KL(q(z_j|x) || p(z_j)) of each latent, averaged over the images: (latents,).
 
         For rounded codes (qlae) p is the distribution of all codes, which makes it the entropy of the latent's values.
         """
@@ -291,11 +292,11 @@ class Run:
 
     @property
     def quantised(self) -> bool:
-        """Whether codes are rounded, and so have no spread."""
+        """Return whether codes are rounded, and so have no spread."""
         return isinstance(self._network, QuantisedAutoencoder)
 
     def kl_of(self, mean: NDArray[np.float32], logvar: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The same, of posteriors (n, latents) that are known already."""
+        """Return what `kl` does, of posteriors (n, latents) that are known already."""
         return entropy_per_latent(mean) if self.quantised else kl_per_latent(mean, logvar)
 
     @torch.inference_mode()
@@ -306,7 +307,7 @@ class Run:
         *,
         posterior: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None,
     ) -> dict[str, float]:
-        """Averages over images (n, c, h, w): reconstruction (-log p(x|z), one sample of z), kl, elbo = -(both).
+        """Return averages over images (n, c, h, w): reconstruction (-log p(x|z), one sample of z), kl, elbo = -(both).
 
         Weighted neither by the method's strength nor by `reconstruction_weight`, so that runs can be compared.
         posterior: what `encode` gave for these images, where that is known already.
@@ -341,17 +342,8 @@ class Run:
         return next(self._network.parameters()).device
 
 
-def to_tensor(images: NDArray[Any], device: torch.device) -> Tensor:
-    """Images (n, c, h, w), uint8 or floats in [0, 1], as float32 in the layout that convolutions are fast in."""
-    if not images.flags.writeable:  # torch has no read-only tensors
-        images = images.copy()
-    x = torch.from_numpy(np.ascontiguousarray(images)).to(device)
-    floats = x.to(torch.float32, memory_format=torch.channels_last)
-    return floats.div_(255) if x.dtype == torch.uint8 else floats
-
-
 def check_images(images: ArrayLike, shape: Shape) -> NDArray[Any]:
-    """Images (n, c, h, w) as uint8 or float32, or a ValueError that says what is wrong with them."""
+    """Return images (n, c, h, w) as uint8 or float32, or raise a ValueError that says what is wrong with them."""
     array = as_array(images)
     if array.shape[1:] != shape or array.ndim != 4:
         raise ValueError(f"images have shape {array.shape}, expected (n, {', '.join(map(str, shape))})")
@@ -361,7 +353,7 @@ def check_images(images: ArrayLike, shape: Shape) -> NDArray[Any]:
         return array
     if array.dtype.kind != "f":
         raise ValueError(f"images must be uint8, or floats in [0, 1], got {array.dtype}")
-    if not (array.min() >= 0 and array.max() <= 1):  # NaN fails too
+    if not (array.min() >= 0 and array.max() <= 1):  # Written so that NaN fails, too.
         raise ValueError(f"images of floats must lie in [0, 1], got {array.min():g} to {array.max():g}")
     return array.astype(np.float32, copy=False)
 
@@ -389,7 +381,7 @@ def shapes(make: Callable[[], torch.nn.Module]) -> dict[str, tuple[int, ...]]:
 def open(
     path: str | os.PathLike[str], *, encoder: Made | None = None, decoder: Made | None = None, device: str | None = None
 ) -> Run:
-    """The run in a directory. All files are checked, and none of their content is executed.
+    """Return the run in a directory. All files are checked, and none of their content is executed.
 
     A run that was stopped, however that came, is the model of its newest checkpoint, and `status` says of which step;
     the same call of `train` continues it.
@@ -426,7 +418,7 @@ def open(
 
 
 def _stopped(path: Path, config: Config) -> tuple[dict[str, Tensor], int, list[dict[str, float]]] | None:
-    """What `read_stopped` finds, unless a process is training the run."""
+    """Return what `read_stopped` finds, unless a process is training the run."""
     with held(path) as mine:
         return read_stopped(path, config) if mine else None
 
@@ -447,7 +439,7 @@ def as_run(given: Any, argument: str = "run") -> Run:
 
 
 def open_as(path: Path, config: Config, method: Method, device: str | None = None) -> Run:
-    """The finished run in a directory, with the network of this method."""
+    """Return the finished run in a directory, with the network of this method."""
     tensors, about = read_tensors(path / "model.safetensors")
     if about.get("own_network") and method == Method():
         raise ValueError(
@@ -457,7 +449,8 @@ def open_as(path: Path, config: Config, method: Method, device: str | None = Non
 
 
 def _network(file: Path, config: Config, method: Method, tensors: dict[str, Tensor], device: str | None) -> Autoencoder:
-    """The network of a config and a method with the weights of a file, which must be all that it has, and finite."""
+    """Return the network of a config and a method with the weights of a file, which must be all that it has, and
+    finite."""
     if shapes(lambda: make_network(config, method)) != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
         raise BadFile(f"{file} does not hold the network that {file.parent / 'run.json'} describes")
     if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
@@ -469,7 +462,7 @@ def _network(file: Path, config: Config, method: Method, tensors: dict[str, Tens
 
 
 def _with_own(path: Path, config: Config, method: Method, given: OwnNetworks | None) -> Method:
-    """The method with the networks of the user's that the run was trained with, if it was."""
+    """Return the method with the user's networks if the run was trained with some."""
     if not is_own(config.network):
         if given is not None:
             raise ValueError(f"the run in {path} has the network {config.network}, none of your own")
@@ -486,7 +479,7 @@ def _with_own(path: Path, config: Config, method: Method, given: OwnNetworks | N
 
 
 def pick_device(name: str) -> torch.device:
-    """The device of this name, tried out: torch names many that a machine does not have."""
+    """Return the device of this name, tried out: torch names many that a machine does not have."""
     if name == "auto":
         name = os.environ.get("KARENINA_DEVICE") or "auto"
     if name == "auto":
@@ -497,13 +490,14 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.Generator(device)
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was compiled for CUDA
+    except (RuntimeError, AssertionError) as error:  # An assertion of torch fails where it was not compiled for CUDA.
         raise ValueError(f"no device {shown(name)} on this machine: {str(error).splitlines()[0]}") from None
     return device
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """run.json, with its config checked: format, config, versions, status (running, finished or failed), reason."""
+    """Read run.json and check its config; return format, config, versions, status (running, finished or failed),
+    reason."""
     file = path / "run.json"
     try:
         about = read_json(file)
@@ -525,7 +519,7 @@ def read_about(path: Path) -> dict[str, Any]:
 
 
 def _read_intact(path: Path, name: str, read: Callable[[Path], Any]) -> Any:
-    """What is in a file of a finished run, which must have the checksum in run.json if there is one."""
+    """Read a file of a finished run, which must have the checksum in run.json if there is one."""
     file = path / name
     files = read_about(path).get("files")
     expected = files.get(name) if isinstance(files, dict) else None
@@ -536,12 +530,12 @@ def _read_intact(path: Path, name: str, read: Callable[[Path], Any]) -> Any:
         return read(file)
     except FileNotFoundError:
         raise BadFile(f"{file} is missing") from None
-    except Exception as error:  # whatever a reader makes of a file that anyone may have written
+    except Exception as error:  # Anyone may have written the file, and readers raise anything.
         raise BadFile(f"{file} is damaged: {' '.join(str(error).split())}") from None
 
 
 def _read_trace(file: Path) -> NDArray[np.float16]:
-    array = np.load(file, mmap_mode="r", allow_pickle=False)  # mapped: no file makes us allocate what it does not hold
+    array = np.load(file, mmap_mode="r", allow_pickle=False)  # It makes us allocate no more than it holds.
     if array.dtype != np.float16 or array.ndim != 3:
         raise ValueError(f"expected float16 (moments, images, units), got {array.dtype} {array.shape}")
     return np.array(array)
@@ -550,7 +544,7 @@ def _read_trace(file: Path) -> NDArray[np.float16]:
 def write_about(
     path: Path, config: Config, status: str, reason: str | None = None, files: Mapping[str, str] | None = None
 ) -> None:
-    """files: name -> checksum, of the files that do not carry their own."""
+    """Write run.json. files: name -> checksum, of the files that do not carry their own."""
     versions = {
         "karenina": karenina.__version__,
         "python": platform.python_version(),
@@ -564,7 +558,8 @@ def write_about(
 
 
 def _built_by_own_method(run: Run) -> bool:
-    """Whether a method that is not registered built the network, with other layers than the one of its name has."""
+    """Return whether a method that is not registered built the network, with other layers than the one of its name
+    has."""
     if run.config.method in names() or is_own(run.config.network):
         return False
     with torch.device("meta"):
@@ -574,7 +569,7 @@ def _built_by_own_method(run: Run) -> bool:
 
 
 def write_run(path: Path, run: Run) -> None:
-    """run.json comes last: a directory that says "finished" has everything."""
+    """Write the files of a finished run. run.json comes last: a directory that says "finished" has everything."""
     about = {"format": FORMAT, **({"own_network": True} if _built_by_own_method(run) else {})}
     write_tensors(path / "model.safetensors", run.module.state_dict(), about)
     with atomic(path / "history.parquet") as part:
@@ -584,3 +579,82 @@ def write_run(path: Path, run: Run) -> None:
         save_array(path / "trace.npy", run.trace)
         files.append("trace.npy")
     write_about(path, run.config, "finished", files={name: checksum(path / name) for name in files})
+
+
+_STEP = 1e-4  # In float64 the error of a central difference is about 1e-8 of the decoder's curvature.
+
+
+@torch.inference_mode()
+def decoder_jacobian(run: Run, codes: ArrayLike) -> NDArray[np.float64]:
+    """Return d decoder(z) / d z at codes (n, L) as (n, pixels, L), of the decoder's output before the last
+    non-linearity.
+
+    By central differences on a float64 copy of the network, so that it works for any decoder.
+    """
+    z = as_array(codes).astype(np.float64, copy=False)
+    if z.ndim != 2 or z.shape[1] != run.latents:
+        raise ValueError(f"codes have shape {z.shape}, expected (n, {run.latents})")
+    network = copy.deepcopy(run.module).double().cpu()
+    columns = []
+    for latent in range(run.latents):
+        step = np.zeros(run.latents)
+        step[latent] = _STEP
+        ahead, behind = (network.decode(torch.from_numpy(z + sign * step)) for sign in (1, -1))
+        columns.append(((ahead - behind) / (2 * _STEP)).reshape(len(z), -1))
+    return torch.stack(columns, dim=-1).numpy()
+
+
+_PICTURES = 64  # A step of the discriminator takes so many.
+
+
+def discriminator_accuracy(
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    *,
+    steps: int = 400,
+    learning_rate: float = 1e-3,
+    seed: int = 0,
+) -> float:
+    """Train a network to tell two kinds of pictures (n, c, h, w) apart; return its accuracy on the half that is held
+    out.
+
+    Convolutions 4 x 4 with stride 2 down to a side of 4 or less, batch normalisation, Adam, a fixed number of steps, as
+    Estermann and Wattenhofer (2023) released it, with fewer and larger steps: theirs has another layer of 512 units,
+    a rate of 1e-4, and is measured after 50,000 pictures in batches of 32.
+
+    >>> rng = np.random.default_rng(0)
+    >>> dark, bright = (rng.random((80, 1, 8, 8), dtype=np.float32) * half for half in (0.4, 1.0))
+    >>> discriminator_accuracy(dark, bright, steps=30) > 0.9
+    True
+    """
+    if first.shape[1:] != second.shape[1:] or min(len(first), len(second)) < 8:
+        raise ValueError(f"two sets of 8 pictures or more of one shape are needed, got {first.shape}, {second.shape}")
+    rng = np.random.default_rng(seed)
+    images = torch.from_numpy(np.concatenate([first, second])).float()
+    kind = torch.cat([torch.zeros(len(first)), torch.ones(len(second))])
+    order = torch.from_numpy(np.concatenate([rng.permutation(len(first)), len(first) + rng.permutation(len(second))]))
+    halves = order[: len(first)].tensor_split(2), order[len(first) :].tensor_split(2)
+    train, held = (torch.cat([one[i] for one in halves]) for i in (0, 1))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = _discriminator(*first.shape[1:])
+    optimiser = torch.optim.Adam(network.parameters(), lr=learning_rate)
+    for _ in range(steps):
+        rows = train[torch.from_numpy(rng.integers(len(train), size=_PICTURES))]
+        loss = binary_cross_entropy_with_logits(network(images[rows])[:, 0], kind[rows])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    network.eval()
+    with torch.inference_mode():
+        recognised = torch.cat([network(images[rows])[:, 0] for rows in held.split(512)]) > 0
+    return float((recognised == (kind[held] > 0)).float().mean())
+
+
+def _discriminator(channels: int, height: int, width: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    wide = 32
+    while min(height, width) > 4:
+        layers += [nn.Conv2d(channels, wide, 4, 2, 1), nn.BatchNorm2d(wide), nn.ReLU()]
+        channels, height, width, wide = wide, height // 2, width // 2, 64
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * height * width, 1))

@@ -9,7 +9,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -23,15 +24,20 @@ from karenina._process import stops_wait
 from karenina._settings import integer, number, shown, split_settings, with_settings
 from karenina.data import DataSet, TableDataSet, load
 from karenina.models import fast
-from karenina.models.objectives import Objective
-from karenina.models.own import Made, OwnNetworks, own_networks
-from karenina.models.supervised import unsupervised
+from karenina.models.networks import Made, OwnNetworks, own_networks
+from karenina.models.objectives import Objective, unsupervised
 from karenina.numerics.checks import as_array
-from karenina.training.config import Config, make_config
-from karenina.training.learners import VAELearner
-from karenina.training.loop import Options, Population, Progress, TrainingDiverged, check_precision, identity, to_tensor
-from karenina.training.methods import Method, find, find_for
-from karenina.training.population import Member, grouped
+from karenina.training.batches import Batches, Labels, to_tensor
+from karenina.training.learners import (
+    PopulationLearner,
+    VAELearner,
+    first_activations,
+    make_learner,
+    network_of,
+    objective_key,
+)
+from karenina.training.loop import Options, Population, Progress, TrainingDiverged, check_precision, identity
+from karenina.training.methods import METHODS, Config, Method, find, find_for, make_config
 from karenina.training.run import (
     CHECKPOINT,
     OLDER,
@@ -48,7 +54,37 @@ from karenina.training.run import (
     write_run,
 )
 
-_MOST_IMAGES = 10_000  # that a closed form is fitted to
+_MOST_IMAGES = 10_000  # A closed form is fitted to no more.
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model of a population: its config and its method."""
+
+    config: Config
+    method: Method
+
+    @property
+    def stackable(self) -> bool:
+        """Return whether its training is an objective on batches, with networks that can share a stack."""
+        if self.method.learner is not VAELearner or self.method.fit is not None:
+            return False
+        if self.config.method not in METHODS:
+            return _same_as_alone(self)
+        with torch.device("meta"):
+            network = make_network(self.config, self.method)
+        return not any(True for _ in network.buffers())  # Batch normalisation has some.
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Return what members of one population have in common."""
+        c = self.config
+        beside = tuple(
+            (id(one), *((name, c.parameters[name]) for name in sorted(one.defaults()))) for one in self.method.beside
+        )
+        from_pairs = (id(self.method.share), *((name, c.parameters[name]) for name in sorted(self.method.parameters)))
+        numbers = (c.network, c.latents, c.batch, c.steps, c.learning_rate, c.decoder, c.reconstruction_weight, c.trace)
+        return (c.data, c.images, c.image_shape, c.precision, *numbers, beside, from_pairs, self.method.network)
 
 
 @with_settings()
@@ -144,28 +180,20 @@ def train(
         progress = _notebook_bar(config)
     if number("checkpoint_seconds", checkpoint_seconds) < 0:
         raise ValueError(f"checkpoint_seconds must not be negative, got {checkpoint_seconds}")
-    fast.keep_memory()
     where = pick_device(device)
     check_precision(config.precision, where)
     check_memory(config, described)
     options = Options(where, 1, checkpoint_seconds, progress, compile)
-    if out is None:
-        with stops_wait():
-            found = _train_alone(data, Member(config, described), None, options)
-    else:
-        path = make_folder(out)
-        with alone(path), stops_wait():
-            config = as_begun(path, config, [name for name, value in settings.items() if value == "auto"])
-            done = look_back(path, config, described)
-            sweep(path)
-            found = done or _train_alone(data, Member(config, described), path, options)
+    path = None if out is None else make_folder(out)
+    automatic = [name for name, value in settings.items() if value == "auto"]
+    (found,) = train_members(data, [Member(config, described)], [path], options, None, [automatic])
     if isinstance(found, TrainingDiverged):
         raise found
     return found
 
 
 def _own_settings(own: OwnNetworks, method: Method, data: DataSet, network: str, latents: int) -> dict[str, Any]:
-    """The name of the user's own networks, and their number of latents."""
+    """Return the settings that the user's own networks decide: their name and their number of latents."""
     if method.objective is None or method.learner is not VAELearner:
         raise ValueError("encoder= and decoder= go with a method that has an objective, such as beta_vae")
     if network != "auto":
@@ -186,50 +214,46 @@ def _notebook_bar(config: Config) -> Callable[[Progress], None]:
     return progress
 
 
-def _train_alone(
-    data: DataSet, member: Member, path: Path | None, options: Options, done: int = 0, total: int = 1
-) -> Run | TrainingDiverged:
-    """Return the run of a member by itself, from its checkpoint in `path` if there is one, or why it diverged."""
-    config, method = member.config, member.method
-    if method.fit is None:
-        return Population(data, [member], [path], options, None, done, total).run()[0]
+def _fit_closed_form(data: DataSet, member: Member, path: Path | None, device: torch.device) -> Run:
+    """Return the run of a method that needs no steps, such as PCA."""
+    config, fit = member.config, member.method.fit
+    assert fit is not None
     images = data.sample(min(config.steps * config.batch, _MOST_IMAGES), np.random.default_rng(config.seed))[0]
-    model = method.fit(to_tensor(images, torch.device("cpu")).numpy(), config.latents, config.seed)
-    run = Run(config, model.to(options.device), path=path, history=pd.DataFrame({"step": [config.steps]}))
+    model = fit(to_tensor(images, torch.device("cpu")).numpy(), config.latents, config.seed)
+    run = Run(config, model.to(device), path=path, history=pd.DataFrame({"step": [config.steps]}))
     if path is not None:
         write_about(path, config, "running")
         write_run(path, run)
     return run
 
 
-def begun(path: Path | None) -> bool:
-    """Whether there is a checkpoint of a run by itself."""
+def has_checkpoint(path: Path | None) -> bool:
+    """Return whether there is a checkpoint of a run by itself."""
     return path is not None and any((path / name).exists() for name in (CHECKPOINT, OLDER))
 
 
-def _drop_checkpoints(path: Path) -> None:
-    for name in (CHECKPOINT, OLDER):
-        (path / name).unlink(missing_ok=True)
+def _keep_automatic(path: Path, config: Config, automatic: list[str]) -> Config:
+    """Return the config of the run in `path` if it differs from this one in `automatic` settings alone, else this one.
 
-
-def as_begun(path: Path, config: Config, free: list[str]) -> Config:
-    """The config of the run in `path` if it differs from ours in nothing but the settings that are `free`, or ours."""
+    What "auto" chose when the run was started is kept, also where it would choose otherwise now.
+    """
     if not (path / "run.json").exists():
         return config
-    begun = read_about(path)["config"]
-    return begun if begun == replace(config, **{name: getattr(begun, name) for name in free}) else config
+    started = read_about(path)["config"]
+    return started if started == replace(config, **{name: getattr(started, name) for name in automatic}) else config
 
 
-def look_back(path: Path, config: Config, method: Method) -> Run | None:
-    """The run in `path` if it is finished, None if this one may begin or resume there; else a ValueError."""
+def _finished_run(path: Path, config: Config, method: Method) -> Run | None:
+    """Return the run in `path` if it is finished, None if this one may begin or resume there; else raise a
+    ValueError."""
     if not (path / "run.json").exists():
         others = sorted(entry.name for entry in set(path.iterdir()) - leftovers(path, "run.json"))
         if others:
             raise ValueError(f"{path} is not empty and not a run: it holds {', '.join(others[:3])}")
         return None
     about = read_about(path)
-    if about["status"] == "running" and not begun(path):
-        return None  # it was stopped before there was anything to lose, whatever it was
+    if about["status"] == "running" and not has_checkpoint(path):
+        return None  # It was stopped before there was anything to lose.
     old, new = about["config"].to_json(), config.to_json()
     different = [f"{key} {old[key]!r} there, {new[key]!r} here" for key in new if old[key] != new[key]]
     if different:
@@ -255,14 +279,14 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def check_memory(config: Config, method: Method) -> None:
-    """A ValueError, before anything is written, for a model that this machine cannot possibly train."""
+    """Raise a ValueError, before anything is written, for a model that this machine cannot possibly train."""
     try:
         here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows
+    except (AttributeError, ValueError, OSError):  # Windows has none of these.
         return
     weights = sum(sum(map(math.prod, found)) or math.inf for found in trained_shapes(config, method))
     pixels = 0 if method.fit is not None else config.batch * math.prod(config.image_shape)
-    needed = 4 * (4 * weights + pixels)  # float32; a weight has a gradient and Adam's two moments
+    needed = 4 * (4 * weights + pixels)  # A weight is a float32 and has a gradient and Adam's two moments.
     if needed > here:
         raise ValueError(
             f"a batch of {config.batch} and a model of {config.latents} latents and {weights:,.0f} weights "
@@ -271,14 +295,14 @@ def check_memory(config: Config, method: Method) -> None:
 
 
 def trained_shapes(config: Config, method: Method) -> list[list[tuple[int, ...]]]:
-    """The shapes of all tensors of the network, and of each module that is trained beside it."""
+    """Return the shapes of all tensors of the network, and of each module that is trained beside it."""
     makes: list[Callable[[], torch.nn.Module]] = [lambda: make_network(config, method)]
     makes += [partial(beside.build, config.latents, config.parameters) for beside in method.beside]
     return [list(shapes(make).values()) for make in makes]
 
 
 def as_data(data: DataSet | str | os.PathLike[str] | NDArray[Any]) -> DataSet:
-    """A data set from a data set, a name, a path, or images (n, c, h, w)."""
+    """Return a data set from a data set, a name, a path, or images (n, c, h, w)."""
     if isinstance(data, DataSet):
         return data
     if isinstance(data, str | os.PathLike):
@@ -292,7 +316,7 @@ def as_data(data: DataSet | str | os.PathLike[str] | NDArray[Any]) -> DataSet:
     return TableDataSet("array", (), table, (c, h, w), lambda index: images[index], source="array")
 
 
-# More models than this gain nothing on a CPU (benchmarks/population.py).
+# Larger populations gain nothing on a CPU (benchmarks/population.py).
 _MOST_MODELS = 32
 _MEMORY_SHARE = 0.5
 
@@ -364,12 +388,12 @@ def train_many(
         raise ValueError("out is empty; expected a directory")
     folder = None if out is None else Path(out)
     paths = [None if folder is None else folder / point.name for point in points]
-    free = [[name for name, value in point.settings.items() if value == "auto"] for point in points]
+    automatic = [[name for name, value in point.settings.items() if value == "auto"] for point in points]
     if progress is None and in_notebook():
         show = bar(f"{len(points)} models")
         progress = lambda at: show(at.share, str(at))  # noqa: E731
     options = Options(where, population, checkpoint_seconds, progress)
-    found = train_members(data, members, paths, options, folder, free)
+    found = train_members(data, members, paths, options, folder, automatic)
     for result in found:
         if isinstance(result, TrainingDiverged):
             warnings.warn(str(result), stacklevel=2)
@@ -377,7 +401,7 @@ def train_many(
 
 
 @dataclass(frozen=True)
-class Point:
+class GridModel:
     """One model of a grid, and the name of its directory."""
 
     method: str | Objective | Method
@@ -388,8 +412,8 @@ class Point:
 
 def expand(
     method: str | Objective | Method, grid: Mapping[str, Any], seeds: int | Sequence[int], fixed: Mapping[str, Any]
-) -> list[Point]:
-    """The models of a grid, seeds fastest."""
+) -> list[GridModel]:
+    """Return the models of a grid, seeds fastest."""
     if not isinstance(grid, Mapping):
         raise ValueError(f'grid should map names to values, as in {{"beta": [1, 4]}}, got {shown(grid)}')
     if isinstance(seeds, int | np.integer):
@@ -416,7 +440,7 @@ def expand(
         title = find(of)[0].rsplit(".", 1)[-1]
         for seed in seeds:
             name = f"{title}{swept}_seed={seed}".replace(os.sep, "-")
-            points.append(Point(of, given, {**settings, "seed": seed}, name))
+            points.append(GridModel(of, given, {**settings, "seed": seed}, name))
     return points
 
 
@@ -426,11 +450,11 @@ def train_members(
     paths: Sequence[Path | None],
     options: Options,
     folder: Path | None,
-    free: Sequence[list[str]] | None = None,
+    automatic: Sequence[list[str]] | None = None,
 ) -> list[Run | TrainingDiverged]:
-    """A run for each member, or why it diverged. folder: where populations keep their checkpoints.
+    """Return a run for each member, or why it diverged. folder: where populations keep their checkpoints.
 
-    free: the settings of each member that were left to us, which stay what they were when its run began.
+    automatic: the settings of each member that "auto" chose, which stay what they were when its run was started.
     """
     fast.keep_memory()
     _check_names(members)
@@ -443,10 +467,10 @@ def train_members(
             if path is None:
                 continue
             locks.enter_context(alone(make_folder(path)))
-            if free is not None:
-                members[i] = Member(as_begun(path, members[i].config, free[i]), members[i].method)
+            if automatic is not None:
+                members[i] = replace(members[i], config=_keep_automatic(path, members[i].config, automatic[i]))
             try:
-                done = look_back(path, members[i].config, members[i].method)
+                done = _finished_run(path, members[i].config, members[i].method)
             except TrainingDiverged as error:
                 found[i] = error
                 continue
@@ -455,14 +479,14 @@ def train_members(
                 found[i] = done
         left = [i for i in range(len(members)) if i not in found]
         resumed, left = _resumed(folder, members, left, found)
-        single, crowds = _pack(members, paths, left, options)
-        for indices in [*resumed, *crowds]:
-            crowd = [members[i] for i in indices]
-            into = [paths[i] for i in indices]
-            results = Population(data, crowd, into, options, folder, len(found), len(members)).run()
+        for indices in [*resumed, *_pack(members, paths, left, options)]:
+            if members[indices[0]].method.fit is not None:
+                (i,) = indices
+                found[i] = _fit_closed_form(data, members[i], paths[i], options.device)
+                continue
+            together, into = [members[i] for i in indices], [paths[i] for i in indices]
+            results = Population(data, together, into, options, folder, len(found), len(members)).run()
             found |= dict(zip(indices, results))
-        for i in single:
-            found[i] = _train_alone(data, members[i], paths[i], options, len(found), len(members))
         _drop_outdated(folder, members)
     return [found[i] for i in range(len(members))]
 
@@ -484,7 +508,7 @@ def _checkpoints(folder: Path | None) -> Iterator[tuple[Path, list[Config]]]:
 
 
 def _check_names(members: Sequence[Member]) -> None:
-    """A ValueError where two methods of one name would give runs that nothing tells apart."""
+    """Raise a ValueError where two methods of one name would give runs that nothing tells apart."""
     seen: dict[str, Method] = {}
     for member in members:
         plain = replace(member.method, objective=unsupervised(member.method.objective))
@@ -498,12 +522,12 @@ def _check_names(members: Sequence[Member]) -> None:
 def _resumed(
     folder: Path | None, members: Sequence[Member], left: list[int], found: Mapping[int, Run | TrainingDiverged]
 ) -> tuple[list[list[int]], list[int]]:
-    """Populations that were interrupted and whose members are all wanted, and what is left besides.
+    """Return populations that were interrupted and whose members are all wanted, and the members that are left.
 
     A member that is finished already, because the population was killed while it wrote its runs, comes along.
     """
     resumed = []
-    for _, configs in _checkpoints(folder):  # members of those that cannot be read are trained anew
+    for _, configs in _checkpoints(folder):  # Members of those that cannot be read are trained anew.
         wanted = {identity(members[i].config): i for i in [*left, *found]}
         indices = [wanted.get(identity(config), -1) for config in configs]
         if -1 not in indices and set(indices) & set(left):
@@ -514,17 +538,16 @@ def _resumed(
 
 def _pack(
     members: Sequence[Member], paths: Sequence[Path | None], left: list[int], options: Options
-) -> tuple[list[int], list[list[int]]]:
-    """Members to train one by one, and populations of the rest, of no more than fit."""
-
-    single = [i for i in left if options.population == 1 or begun(paths[i])]
-    crowds = []
-    rest = [i for i in left if i not in single]
+) -> list[list[int]]:
+    """Return populations of members, of no more than fit into memory; those to train one by one come last."""
+    one_by_one = [i for i in left if options.population == 1 or has_checkpoint(paths[i])]
+    populations = []
+    rest = [i for i in left if i not in one_by_one]
     for group in grouped([members[i] for i in rest]):
         indices = [rest[j] for j in group]
         first = members[indices[0]]
         if len(indices) == 1 or (options.population == "auto" and not worth_stacking(first, options.device)):
-            single += indices
+            one_by_one += indices
             continue
         most = _MOST_MODELS if options.population == "auto" else int(options.population)
         fit = max(int(_MEMORY_SHARE * memory(options.device) / bytes_of(first)), 1)
@@ -532,14 +555,14 @@ def _pack(
             warnings.warn(f"{most} models need more memory than there is: training {fit} at a time", stacklevel=4)
         for part in np.array_split(indices, math.ceil(len(indices) / min(most, fit))):
             if len(part) == 1:
-                single += part.tolist()
+                one_by_one += part.tolist()
             else:
-                crowds.append(part.tolist())
-    return sorted(single), crowds
+                populations.append(part.tolist())
+    return [*populations, *([i] for i in sorted(one_by_one))]
 
 
 def worth_stacking(member: Member, device: torch.device) -> bool:
-    """Whether a population of such members is faster than one after the other.
+    """Return whether a population of such members is faster than one after the other.
 
     Fully connected networks: always. Convolutions: on a CPU the layers alone keep it busy, and stacked ones are slower
     (benchmarks/population.py); an accelerator is idle most of the time with one small model.
@@ -553,19 +576,70 @@ def worth_stacking(member: Member, device: torch.device) -> bool:
 
 
 def memory(device: torch.device) -> float:
-    """Bytes that are free."""
+    """Return how many bytes are free."""
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):  # Windows
+    except (AttributeError, ValueError, OSError):  # Windows has none of these.
         return math.inf
 
 
 def bytes_of(member: Member) -> float:
-    """What a member of a population takes: weights, gradients and moments, and activations and their gradients."""
+    """Return the bytes that a member of a population takes: weights, gradients and moments, activations and their
+    gradients."""
     c = member.config
     found = [shape for module in trained_shapes(c, member.method) for shape in module]
     weights = sum(map(math.prod, found))
     units = sum(shape[0] for shape in found if len(shape) == 1)
     return 4 * (4 * weights + c.batch * (4 * units + 6 * math.prod(c.image_shape)))
+
+
+def _same_as_alone(member: Member) -> bool:
+    """Return whether the first update of a method of the user's is the same in a population, tried out with random
+    images.
+
+    It is not where a network does more than its parts (`features`, `head`, `decoder`) say. What draws from torch's
+    global generator, such as dropout, cannot be in a population either: the generator is seeded for one run.
+    """
+    c, cpu, size = member.config, torch.device("cpu"), 1000.0
+    noise = torch.Generator()
+    x = torch.rand((c.batch if member.method.share is None else 2 * c.batch, *c.image_shape), generator=noise)
+    x = x.to(memory_format=torch.channels_last)
+    labels = Labels(x, torch.zeros(len(x), 1), 0, 1) if c.parameters.get("supervised") else None
+    changed = None if member.method.share is None else torch.zeros(c.batch, 1, dtype=torch.bool)
+    drawn, each = (x, x[None]) if changed is None else ((x, changed), (x[None], changed[None]))
+    try:
+        with torch.random.fork_rng(devices=[]):
+            state = torch.get_rng_state()
+            alone = make_learner(c, member.method, size, noise.manual_seed(0), cpu)
+            assert isinstance(alone, VAELearner)
+            alone.labels = labels
+            trace = first_activations(network_of(alone), x) if c.trace else None
+            terms, kl = alone.update(lambda: drawn, 0)
+            population = PopulationLearner([member], size, [noise.manual_seed(0)], cpu, [labels])
+            if trace is not None and not np.allclose(population.activations(x)[0], trace, rtol=1e-2, equal_nan=True):
+                return False
+            values = population.update(cast(Batches, SimpleNamespace(draw=lambda: each)), 0)[0][0]
+            random = not torch.equal(torch.get_rng_state(), state)
+    except Exception:  # Training it raises what is wrong with it.
+        return False
+    found = dict(zip(population.groups[0].names, values))  # A term may have the name of a module beside the network.
+    pairs = [*((terms[name], found[name]) for name in terms), (kl, values[-c.latents :])]
+    return not random and all(torch.allclose(a, b, rtol=1e-3, equal_nan=True) for a, b in pairs)
+
+
+def grouped(members: Sequence[Member]) -> list[list[int]]:
+    """Return populations that can be trained as one, as indices, each in the order of the stack; others by
+    themselves."""
+    found: dict[Any, list[int]] = {}
+    keys = [objective_key(member) for member in members]
+    stackable: dict[Any, bool] = {}
+    for i, member in enumerate(members):
+        kind = (member.shape, keys[i][:2])
+        if kind not in stackable:
+            stackable[kind] = member.stackable
+        found.setdefault(member.shape if stackable[kind] else i, []).append(i)
+    place = {key[1]: i for i, key in reversed(list(enumerate(keys)))}  # This is where an objective is first used.
+    order = [(name, place[objective], *arguments) for name, objective, *arguments in keys]
+    return [sorted(one, key=order.__getitem__) for one in found.values()]

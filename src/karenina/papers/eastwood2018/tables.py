@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from karenina.data.naming import join_name, split_name
+from karenina.data import join_name, split_name
 from karenina.drawing.charts import hinton, panel_grid
 from karenina.drawing.figure import Figure
 from karenina.drawing.pictures import mosaic, show

@@ -22,9 +22,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.data._raster import render
-from karenina.data.dataset import DataSet, FactorBox, Fixed
-from karenina.data.given import FactorRows
+from karenina.data.dataset import DataSet, FactorBox, FactorRows, Fixed
+from karenina.papers.eastwood2018.raster import render
 
 # Rings (radius, tangent, height): an arc of 90 degrees has the control points (r, 0), (r, t), (t, r), (0, r). Every
 # third ring lies on the surface, where one patch ends and the next begins. Rim, two bands of the wall, bottom:

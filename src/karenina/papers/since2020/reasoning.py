@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from karenina.data import FactorGrid
-from karenina.data.naming import split_name
+from karenina.data import FactorGrid, split_name
 from karenina.evaluation.measures import Measured, MeasureRow
 from karenina.numerics.checks import positive_integer
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from karenina.data.naming import split_name
+from karenina.data import split_name
 from karenina.metrics.registry import score_name
 from karenina.papers.tables import PaperTable
 from karenina.studies.analyses.shared import ASIDE

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from karenina._files import atomic, checksum
 from karenina._words import hint
-from karenina.data.naming import split_name
+from karenina.data import split_name
 from karenina.metrics.registry import score_name
 from karenina.studies.plan import Scoring
 from karenina.studies.study import TASK, UNSUPERVISED, schema, write_parquet

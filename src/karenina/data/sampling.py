@@ -1,13 +1,11 @@
-"""Data sets whose factors are not drawn uniformly: correlated ones, and combinations that are left out.
+"""How images are drawn: correlated factors and combinations that are left out; pairs that share most of their factors.
 
 "dsprites:correlate=x+y,sigma=0.2" draws x and y together, "blobs:held_out=x=4..7+y=4..7" never draws that corner and
 "blobs:only=x=0..3" nothing but that half. The images are those of the whole set, which `.whole` is.
 
-Pairs of images that share most of their factors, from any data set, or from the user's own pairs.
-
-Locatello et al. (2020), "Weakly-supervised disentanglement without compromises": the first image is drawn at
-random; in the second, k of its factors are drawn again and the others stay. What a data set never draws (a gap, a
-bias) is in no pair either.
+Pairs are those of Locatello et al. (2020), "Weakly-supervised disentanglement without compromises": the first image is
+drawn at random; in the second, k of its factors are drawn again and the others stay. A user may also give pairs. What a
+data set never draws (a gap, a bias) is in no pair either.
 """
 
 import re
@@ -17,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,17 +23,17 @@ from numpy.typing import ArrayLike, NDArray
 from karenina.data.dataset import DataSet, FactorBox, FactorGrid, Fixed, TableDataSet
 
 SIGMA = 0.2
-_MOST_ROUNDS = 10_000  # of proposals, before a bias is taken to leave nothing
+_MOST_ROUNDS = 10_000  # After so many rounds of proposals a bias is taken to leave nothing.
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
 _RANGE = re.compile(rf"(?P<low>{_NUMBER})(?:\.\.(?P<high>{_NUMBER}))?")
 
 Floats = NDArray[np.float64]
-Condition = tuple[int, float, float]  # column, and the range of values, both ends included
+Condition = tuple[int, float, float]  # A column and its range of values, both ends included.
 
 
 @dataclass(frozen=True)
 class Bias:
-    """How likely a factor row is to be drawn, relative to a uniform draw.
+    """A bias of factor rows: how likely each is to be drawn, relative to a uniform draw.
 
     pairs: columns that are correlated. sigma: how loosely. only: conditions that all hold. held_out: conditions that
     never all hold. low, high: the range of each factor.
@@ -49,7 +47,7 @@ class Bias:
     high: tuple[float, ...]
 
     def weights(self, rows: NDArray[Any]) -> Floats:
-        """In [0, 1], for rows (n, k).
+        """Return the weights of rows (n, k), in [0, 1].
 
         Träuble et al. (2021): p(c1, c2) ~ exp(-(c1 - c2)^2 / 2 sigma^2), with factors scaled to [0, 1].
         """
@@ -73,7 +71,8 @@ def draw(
     weights: Callable[[NDArray[Any]], NDArray[Any]],
     otherwise: NDArray[Any] | None = None,
 ) -> Any:
-    """n rows. propose: for the numbers of some, uniform rows; each is taken with its weight or drawn anew.
+    """Draw n rows by rejection. propose: gives uniform rows for the numbers of some; each is taken with its weight or
+    drawn anew.
 
     otherwise: n rows that stand in for those of which hardly any proposal would ever be taken.
     """
@@ -87,7 +86,7 @@ def draw(
     if otherwise is not None:
         rows[left] = otherwise[left]
         return rows
-    raise ValueError("hardly any combination of the factors is left by correlate, only and held_out")
+    raise ValueError("hardly any combination of the factors is left by correlate=, only= and held_out=")
 
 
 def _all_hold(conditions: tuple[Condition, ...], rows: NDArray[Any]) -> NDArray[np.bool_]:
@@ -97,14 +96,16 @@ def _all_hold(conditions: tuple[Condition, ...], rows: NDArray[Any]) -> NDArray[
 
 @dataclass(frozen=True)
 class BiasedGrid(FactorGrid):
-    """A grid whose rows are not drawn uniformly. base: that of the set that was biased, which may be biased itself."""
+    """A grid whose rows are not drawn uniformly. base: the grid of the set that was biased, which may be biased
+    itself."""
 
     base: FactorGrid = field(kw_only=True)
     bias: Bias = field(kw_only=True)
 
     @cached_property
     def _sums(self) -> Floats:
-        """Of the weights of all rows: 8 MB for the largest of the papers' sets, and far faster than to propose rows."""
+        """Return the running sums of the weights of all rows: 8 MB for the largest set, and far faster than to propose
+        rows."""
         return np.cumsum(self.weights(self.rows(np.arange(len(self)))))
 
     def weights(self, rows: NDArray[Any]) -> Floats:
@@ -124,7 +125,8 @@ class BiasedGrid(FactorGrid):
 
 @dataclass(frozen=True)
 class BiasedBox(FactorBox):
-    """Continuous factors that are not drawn uniformly. base: those of the whole set, which may have a gap or be a part.
+    """Continuous factors that are not drawn uniformly. base: the factors of the whole set, which may have a gap or be a
+    part.
 
     `weights` are relative to a uniform draw from the box, those of the base included.
     """
@@ -140,13 +142,13 @@ class BiasedBox(FactorBox):
 
 
 def _all_weights(base: FactorGrid | FactorBox, bias: Bias, rows: NDArray[Any]) -> Floats:
-    """Relative to a uniform draw: by this bias and by those of the base, if it has some."""
+    """Return how likely rows are relative to a uniform draw, by this bias and by that of the base, if it has one."""
     weights = bias.weights(rows)
     return weights * base.weights(rows) if hasattr(base, "weights") else weights
 
 
 def _of(fixed: Fixed | None, rows: NDArray[np.int64]) -> Fixed | None:
-    """The fixed values of these rows."""
+    """Return the fixed values of these rows."""
     return {name: np.asarray(value)[rows] if np.ndim(value) else value for name, value in (fixed or {}).items()}
 
 
@@ -161,7 +163,7 @@ class BiasedTable(TableDataSet):
         if isinstance(data, BiasedTable):
             self._chances = self._chances * data._chances
         if not self._chances.any():
-            raise ValueError(f"{data.name} has no image that correlate, only and held_out leave")
+            raise ValueError(f"{data.name} has no image left by correlate=, only= and held_out=")
         if data.pairs is not None:
             self.pairs = data.pairs[(self._chances[data.pairs] > 0).all(axis=1)]
 
@@ -174,7 +176,7 @@ class BiasedTable(TableDataSet):
     ) -> NDArray[np.int64]:
         chances = self._chances if candidates is None else self._chances[candidates]
         if not chances.any():
-            raise ValueError(f"{self.name} has no such image that correlate, only and held_out leave")
+            raise ValueError(f"{self.name} has no image with these values left by correlate=, only= and held_out=")
         sums = np.cumsum(chances)
         found = np.searchsorted(sums, sums[-1] * rng.random(n), side="right")
         return found if candidates is None else candidates[found]
@@ -188,7 +190,7 @@ def biased(
     only: str | None = None,
     held_out: str | None = None,
 ) -> DataSet:
-    """The data set with its factors drawn otherwise; `.whole` is the set with uniform factors.
+    """Return the data set with its factors drawn otherwise; `.whole` is the set with uniform factors.
 
     A set that is biased already keeps that bias, too.
 
@@ -216,41 +218,30 @@ def biased(
         raise ValueError(f"{data.name} has no factors to correlate or to hold out")
     if sigma is not None and correlate is None:
         raise ValueError("sigma is how loosely factors are correlated: say which by correlate=")
-    spread = _positive(SIGMA if sigma is None else sigma)
+    spread: Any = SIGMA if sigma is None else sigma
+    if isinstance(spread, bool) or not isinstance(spread, int | float | np.number) or not spread > 0:
+        raise ValueError(f"sigma must be a number above 0, got {spread!r}")
     names = data.factor_names
-    if isinstance(data.factors, FactorGrid):
-        low, high = (0.0,) * len(names), tuple(float(size - 1) for size in data.factors.sizes)
-    else:
-        low, high = data.factors.low, data.factors.high
     pairs = () if correlate is None else _pairs(str(correlate), names)
-    bias = Bias(pairs, spread, _conditions("only", only, names), _conditions("held_out", held_out, names), low, high)
+    kept, left_out = _conditions("only", only, names), _conditions("held_out", held_out, names)
+    bias = Bias(pairs, float(spread), kept, left_out, data.factors.low, data.factors.high)
     found: DataSet
     if isinstance(data, TableDataSet):
         found = BiasedTable(data, bias)
     else:
-        factors: FactorGrid | FactorBox
-        if isinstance(data.factors, FactorGrid):
-            factors = BiasedGrid(names, data.factors.sizes, base=data.factors, bias=bias)
-        else:
-            factors = BiasedBox(names, data.factors.low, data.factors.high, base=data.factors, bias=bias)
-        found = copy(data)
+        found, base = copy(data), cast(Any, data.factors)
+        grid = isinstance(base, FactorGrid)
+        factors: Any = (
+            BiasedGrid(names, base.sizes, base=base, bias=bias)
+            if grid
+            else BiasedBox(names, base.low, base.high, base=base, bias=bias)
+        )
+        if grid and not factors._sums[-1] > 0:
+            raise ValueError(f"{data.name} has no combination of factors left by correlate=, only= and held_out=")
+        factors.sample(1, np.random.default_rng(0))  # This raises where a box has none.
         found.factors = factors
-        if isinstance(factors, BiasedGrid) and not factors._sums[-1] > 0:
-            raise ValueError(f"{data.name} has no combination of factors that correlate, only and held_out leave")
-        factors.sample(1, np.random.default_rng(0))  # says so of a box
     found.whole = data.whole
     return found
-
-
-def spelled(correlate: Any) -> Any:
-    """The one spelling of the option in a name: "x,y" is "x+y"."""
-    return correlate.replace(",", "+") if isinstance(correlate, str) else correlate
-
-
-def _positive(sigma: Any) -> float:
-    if isinstance(sigma, bool) or not isinstance(sigma, int | float | np.number) or not sigma > 0:
-        raise ValueError(f"sigma must be a number above 0, got {sigma!r}")
-    return float(sigma)
 
 
 def _pairs(text: str, names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
@@ -295,13 +286,14 @@ Changed = NDArray[np.bool_]
 
 
 class Pairs:
-    """Draws pairs of images.
+    """Pairs of images, drawn at random.
 
     Parameters
     ----------
     data : DataSet
-        With factors, or with pairs of its own (karenina.data.own.folder with pairs_csv or frames). A table that is no
-        grid pairs an image with one that agrees in all other factors, where there is one, and else with itself.
+        With factors, or with pairs of its own (`karenina.data.user_images.folder` with pairs_csv or frames). A table
+        that is no grid pairs an image with one that agrees in all other factors, where there is one, and else with
+        itself.
     k : int or "random"
         How many factors are drawn again: so many, or for each pair a number from 1 to all but one. A factor that is
         drawn again may come out the same.
@@ -317,11 +309,11 @@ class Pairs:
     def __init__(self, data: DataSet, k: int | str = 1):
         self.data, self.k = data, k
         self._groups: dict[tuple[bool, ...], tuple[Index, Index, Index, Index]] = {}
-        self._sums: dict[tuple[bool, ...], Floats] = {}  # of the chances of a biased table's images, in that order
+        self._sums: dict[tuple[bool, ...], Floats] = {}  # Running sums of the chances of a biased table's images.
         factors = len(data.factor_names)
         if data.pairs is not None:
             if not len(data.pairs):
-                raise ValueError(f"{data.name} has no pair of images that correlate, only and held_out leave")
+                raise ValueError(f"{data.name} has no pair of images left by correlate=, only= and held_out=")
             return
         if not data.labelled:
             raise ValueError(
@@ -333,15 +325,16 @@ class Pairs:
                 f"pairs of {data.name} differ in 1 to {factors - 1} of its {factors} factors, not in k={k}"
             )
         if not isinstance(data, TableDataSet):
-            self._rows(1, np.random.default_rng(0))  # a list of continuous rows says that it has none
+            self._rows(1, np.random.default_rng(0))  # A list of continuous rows raises that it has no pairs.
 
     @property
     def numbered(self) -> bool:
-        """Whether `index` can be used."""
+        """Return whether `index` can be used."""
         return isinstance(self.data, TableDataSet) or not (self.data.factors.continuous or self.data.stochastic)
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[NDArray[Any], Changed | None]:
-        """Images (2n, c, h, w), the first of all pairs and then the second, and which factors were drawn again (n, k).
+        """Draw images (2n, c, h, w), the first of all pairs and then the second, and which factors were drawn again (n,
+        k).
 
         None for pairs of the user's own, of which that is not known.
         """
@@ -352,7 +345,7 @@ class Pairs:
         return self.data._render(np.concatenate([rows, again]), rng), drawn
 
     def index(self, n: int, rng: np.random.Generator) -> tuple[Index, Index, Changed | None]:
-        """The numbers of the images of n pairs, as `sample` draws them."""
+        """Draw the numbers of the images of n pairs, as `sample` does."""
         if self.data.pairs is not None:
             first, second = self.data.pairs[rng.integers(0, len(self.data.pairs), n)].T
             return first, second, None
@@ -365,7 +358,7 @@ class Pairs:
         return grid.index_of_checked(rows), grid.index_of_checked(again), changed
 
     def _changed(self, n: int, rng: np.random.Generator) -> Changed:
-        """Which factors are drawn again: (n, factors)."""
+        """Choose which factors are drawn again: (n, factors)."""
         factors = len(self.data.factor_names)
         counts = rng.integers(1, factors, (n, 1)) if self.k == "random" else int(self.k)
         return rng.random((n, factors)).argsort(axis=1).argsort(axis=1) < counts
@@ -401,21 +394,23 @@ class Pairs:
 
 
 def _grouped(shared: NDArray[Any]) -> tuple[Index, Index, Index, Index]:
-    """Rows that are equal: an order that puts them together, the group of each row, each group's start and size."""
+    """Group equal rows: return an order that puts them together, the group of each row, each group's start and size."""
     _, group, size = np.unique(shared, axis=0, return_inverse=True, return_counts=True)
     group = group.reshape(-1)
     return np.argsort(group, kind="stable"), group, np.cumsum(size) - size, size
 
 
 def _likely(sums: Floats, start: Index, size: Index, rng: np.random.Generator) -> Index:
-    """A place in each of n ranges (first place, number of places), by chances of which these are the running sums."""
+    """Draw a place in each of n ranges (first place, number of places), by chances of which these are the running
+    sums."""
     before, end = np.where(start > 0, sums[start - 1], 0.0), sums[start + size - 1]
     drawn = before + rng.random(len(start)) * (end - before)
     return np.searchsorted(sums, np.minimum(drawn, np.nextafter(end, 0.0)), side="right")
 
 
 def read_pairs(path: Path, names: Sequence[str]) -> Index:
-    """The pairs (m, 2) in a CSV with two columns of file names, as places in `names`; a line of titles is left out."""
+    """Read the pairs (m, 2) in a CSV with two columns of file names, as places in `names`; a line of titles is left
+    out."""
     import pandas as pd
 
     if not path.is_file():
@@ -439,7 +434,7 @@ def read_pairs(path: Path, names: Sequence[str]) -> Index:
 
 
 def frame_pairs(names: Sequence[str]) -> Index:
-    """Neighbours (m, 2) among file names that are in the same folder, by name and by the numbers in it: 2 before 10.
+    """Return neighbours (m, 2) among file names of one folder, sorted by name and by the numbers in it: 2 before 10.
 
     >>> frame_pairs(["1.png", "10.png", "2.png"]).tolist()
     [[0, 2], [2, 1]]
@@ -453,5 +448,5 @@ def frame_pairs(names: Sequence[str]) -> Index:
 
 
 def _by_number(name: str) -> list[str | int]:
-    """Text and numbers by turns, by which names are sorted."""
+    """Split a name into text and numbers by turns, by which names are sorted."""
     return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", name))]

@@ -22,30 +22,44 @@ from numpy.typing import ArrayLike, NDArray
 from karenina._files import as_utf8
 from karenina._plugins import extras
 from karenina._words import hint
-from karenina.data import DataSet, load, names, own_path
-from karenina.data._reading import h5_blocks, h5_dataset, h5_small, npz_array, npz_small, open_h5, open_image
-from karenina.data._rows import MEMORY_LIMIT, CachedRows, MappedRows, Rows, cache_folder, gather, h5_rows, memory_rows
-from karenina.data.biased import frame_pairs, read_pairs
+from karenina.data import DataSet, load, names, own_path, split_name
 from karenina.data.dataset import TableDataSet
-from karenina.data.naming import split_name
+from karenina.data.files import (
+    MEMORY_LIMIT,
+    CachedRows,
+    MappedRows,
+    Rows,
+    cache_folder,
+    gather,
+    h5_blocks,
+    h5_dataset,
+    h5_rows,
+    h5_small,
+    memory_rows,
+    npz_array,
+    npz_small,
+    open_h5,
+    open_image,
+)
+from karenina.data.sampling import frame_pairs, read_pairs
 
 with extras():
     from PIL import Image
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"}
-MOST_PIXELS = 178_956_970  # of one image: where Pillow takes a file for an attack
+MOST_PIXELS = 178_956_970  # Pillow takes an image of more pixels for an attack.
 SIXTEEN_BITS = ("I", "I;16", "I;16L", "I;16B")
 FILTER = Image.Resampling.LANCZOS
 GREY_MODES = ("1", "L", "LA", *SIXTEEN_BITS)
-MOST_UNREADABLE = 0.1  # share of the images of a folder
-_NAMED = 20  # of the unreadable ones, in a message
-_BLOCK = 1024  # files decoded at a time
+MOST_UNREADABLE = 0.1  # No larger fraction of a folder's images may be unreadable.
+_NAMED = 20  # A message names so many of the unreadable images.
+_BLOCK = 1024  # So many files are decoded at a time.
 
 Size = int | tuple[int, int] | str
 
 
-def open_own(path: Path, **options: Any) -> TableDataSet:
-    """A folder, .npz or .h5 as a data set. See `folder` and `array_file` for the options."""
+def open_path(path: Path, **options: Any) -> TableDataSet:
+    """Return a folder, .npz or .h5 as a data set. See `folder` and `array_file` for the options."""
     path = Path(path)
     if not path.exists():
         raise ValueError(f"{str(path)!r} does not exist; expected a folder of images, an .npz or an .h5")
@@ -133,8 +147,8 @@ def folder(
 
 @dataclass
 class Unreadable:
-    """The images of a folder that cannot be read: name -> why. One of them is an error if `strict`; else that they are
-    more than a tenth of `count`."""
+    """The images of a folder that cannot be read, and why each cannot. One of them is an error if `strict`; otherwise
+    it is an error if they are more than a tenth of `count`."""
 
     root: Path
     count: int
@@ -183,7 +197,7 @@ def image_files(root: Path, *, recursive: bool = False) -> list[Path]:
 
 
 class Head(NamedTuple):
-    """What the first bytes of an image file say: Pillow's mode, (height, width), and whether it has several frames."""
+    """The first bytes of an image file: Pillow's mode, (height, width), and whether it has several frames."""
 
     mode: str
     size: tuple[int, int]
@@ -225,7 +239,7 @@ def _check_flags(**flags: bool | None) -> None:
 def _target(
     root: Path, sizes: list[tuple[int, int]], files: list[Path], size: Size | None, crop: Size | None
 ) -> tuple[int, int]:
-    """The height and width that all images will have."""
+    """Return the height and width that all images will have."""
     cut, target = _pair(crop), _pair(size)
     if cut:
         for found, file in zip(sizes, files):
@@ -243,7 +257,7 @@ def _target(
 
 def _head(path: Path) -> Head:
     with open_image(path) as image:
-        # Asked last: to find out, Pillow may go to the second frame.
+        # Frames are asked for last, because Pillow may go to the second frame to find out.
         found = Head(image.mode, (image.height, image.width), getattr(image, "is_animated", False))
     if found.mode == "F":
         raise ValueError(f"{path} has float pixels, expected 8 or 16 bits")
@@ -252,7 +266,7 @@ def _head(path: Path) -> Head:
 
 @dataclass(frozen=True)
 class LoadImage:
-    """An image file as uint8 (c, h, w)."""
+    """A function that loads an image file as uint8 (c, h, w)."""
 
     shape: tuple[int, int]
     crop: tuple[int, int] | None
@@ -264,7 +278,7 @@ class LoadImage:
             return self.convert(image)
 
     def convert(self, image: Image.Image) -> NDArray[np.uint8]:
-        if image.mode.startswith("I"):  # 16 bits; Pillow would clip them at 255
+        if image.mode.startswith("I"):  # Pillow would clip 16 bits at 255.
             image = Image.fromarray(np.clip(np.asarray(image) / 257, 0, 255).round().astype(np.uint8))
         image = image.convert("L" if self.channels == 1 else "RGB")
         if self.crop:
@@ -276,7 +290,7 @@ class LoadImage:
 
 
 def _file_rows(files: tuple[Path, ...], load: LoadImage, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Images decoded at every call, for when there is room neither in memory nor on disk."""
+    """Decode images at every call, for when there is room neither in memory nor on disk."""
     return np.stack([load(files[i]) for i in index])
 
 
@@ -288,7 +302,7 @@ def _image_rows(
     tag = f"{_by(image_shape)}{f'-crop{_by(load.crop)}' if load.crop else ''}"
     if len(files) * math.prod(image_shape) <= MEMORY_LIMIT:
         images, at, kept = np.empty((len(files), *image_shape), np.uint8), 0, []
-        for part, results in zip(_parts(index), _decoded(files, load)):
+        for part, results in zip(_slices(index), _decoded(files, load)):
             good = bad.without(part, [found[i] for i in part], results)
             whole = [result for result in results if not isinstance(result, Exception)]
             if whole:
@@ -296,7 +310,7 @@ def _image_rows(
             at += len(whole)
             kept.append(good)
         return np.concatenate(kept), memory_rows(images[:at])
-    # Which of them can be decoded is found out once, and kept beside the images.
+    # Which images can be decoded is found out once, and kept beside the images.
     checks = CachedRows(files, (len(files), 1), partial(_readable, files, load), folder=cache, tag=f"{tag}-whole")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # that there is no room is said of the images
@@ -309,11 +323,6 @@ def _image_rows(
     return index, CachedRows(files, shape, blocks, otherwise=slow, folder=cache, tag=tag)
 
 
-def _parts(index: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    for start in range(0, len(index), _BLOCK):
-        yield index[start : start + _BLOCK]
-
-
 def _readable(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.uint8]]:
     for results in _decoded(files, load):
         yield np.array([[not isinstance(result, Exception)] for result in results], np.uint8)
@@ -322,7 +331,7 @@ def _readable(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.u
 def _whole(files: tuple[Path, ...], load: LoadImage) -> Iterator[NDArray[np.uint8]]:
     for results in _decoded(files, load):
         for result in results:
-            if isinstance(result, Exception):  # since it was checked
+            if isinstance(result, Exception):  # It was damaged after it had been checked.
                 raise result
         yield np.stack(results)
 
@@ -339,7 +348,7 @@ def _decoded(files: tuple[Path, ...], load: LoadImage) -> Iterator[list[Any]]:
 
 
 class Stored(NamedTuple):
-    """What an array of images (n, ...) in a file is, unread. rows: the quickest way to single ones, if there is any."""
+    """An array of images (n, ...) in a file, not yet read. rows: the quickest way to some of them, if there is any."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -350,9 +359,10 @@ class Stored(NamedTuple):
 
 
 def stored(path: Path, *, labels: bool = False) -> Stored:
-    """The `images` of an .npz or .h5; with `labels` also its `factors` and `factor_names`, if it has some."""
+    """Return the `images` of an .npz or .h5, unread; with `labels` also its `factors` and `factor_names`, if it has
+    some."""
     kind = path.suffix.lower()
-    # A pipe or a device is no file: to read it might never end.
+    # A pipe or a device is no file, and reading one might never end.
     if kind not in (".npz", ".h5", ".hdf5") or not path.is_file():
         raise ValueError(f"{str(path)!r} is neither a folder of images nor one of .npz, .h5, .hdf5")
     if kind == ".npz":
@@ -369,7 +379,7 @@ def stored(path: Path, *, labels: bool = False) -> Stored:
 
 
 def array_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
-    """An .npz or .h5 with `images`, optionally `factors` (n, k) and `factor_names` (k).
+    """Return the data set of an .npz or .h5 with `images` and optionally `factors` (n, k) and `factor_names` (k).
 
     images is (n, h, w), (n, h, w, c) or (n, c, h, w) with one or three channels, uint8, bool, or float in [0, 1].
     `size` and `grey` are those of `folder`.
@@ -378,7 +388,7 @@ def array_file(path: str | os.PathLike[str], *, size: Size | None = None, grey: 
 
 
 def stored_set(path: Path, found: Stored, size: Size | None, grey: bool | None) -> TableDataSet:
-    """The data set of an array of images, brought to a size and to one or three channels."""
+    """Return the data set of an array of images, brought to a size and to one or three channels."""
     _check_flags(grey=grey)
     _, (channels, *sides) = layout(path, found)
     height, width = _pair(size) or sides
@@ -396,12 +406,13 @@ def stored_set(path: Path, found: Stored, size: Size | None, grey: bool | None) 
 
 
 def converted(path: Path, found: Stored, image_shape: tuple[int, int, int]) -> Iterator[NDArray[np.uint8]]:
-    """All images of an array in blocks, as uint8 (n, *image_shape)."""
+    """Yield all images of an array in blocks, as uint8 (n, *image_shape)."""
     return map(ConvertRows.of(path, found, image_shape), found.blocks())
 
 
 def layout(path: Path, found: Stored) -> tuple[int | None, tuple[int, int, int]]:
-    """Which axis of an array holds the one or three channels, None for (n, h, w); and (channels, height, width)."""
+    """Return which axis of an array holds the one or three channels, None for (n, h, w); and (channels, height,
+    width)."""
     expected = "(n, h, w), (n, h, w, c) or (n, c, h, w) with c = 1 or 3"
     shape, axis = found.shape, None
     if 0 in shape or len(shape) not in (3, 4):
@@ -422,7 +433,7 @@ def layout(path: Path, found: Stored) -> tuple[int | None, tuple[int, int, int]]
 
 @dataclass(frozen=True)
 class ConvertRows:
-    """Stored images of any accepted layout and type as uint8 (n, c, h, w)."""
+    """A function that converts stored images of any accepted layout and type to uint8 (n, c, h, w)."""
 
     path: str
     axis: int | None
@@ -451,7 +462,7 @@ class ConvertRows:
 
 
 def _converted_rows(rows: Rows, convert: ConvertRows, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Rows of a file, converted at every call."""
+    """Convert rows of a file at every call."""
     return convert(rows(index))
 
 
@@ -463,17 +474,12 @@ def _table(path: Path, count: int, factors: NDArray | None, names: NDArray | Non
         raise ValueError(f"{path}: factors are {factors.dtype} {factors.shape}, expected numbers ({count}, k)")
     if not np.isfinite(table).all():
         raise ValueError(f"{path}: row {np.argwhere(~np.isfinite(table))[0, 0]} of factors is not finite")
-    if table.dtype.kind == "u" and table.max(initial=0) > np.iinfo(np.int64).max:
-        raise ValueError(f"{path}: factors go up to {table.max()}, beyond 64-bit integers with a sign")
-    labels = tuple(_word(name) for name in np.ravel(names)) if names is not None else ()
+    table = _signed(path, table)
+    words = [] if names is None else np.ravel(names).tolist()
+    labels = tuple(word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words)
     if names is not None and (len(labels) != table.shape[1] or len(set(labels)) != len(labels)):
         raise ValueError(f"{path}: factor_names are {labels}, expected {table.shape[1]} different names")
-    table = table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
     return table, labels or tuple(f"factor_{i}" for i in range(table.shape[1]))
-
-
-def _word(name: Any) -> str:
-    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
 
 
 if TYPE_CHECKING:
@@ -481,8 +487,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Factors:
-    """names and table (n, k) of factors; details, the words behind numbers; kept, which of the images have a row."""
+class FactorColumns:
+    """Factors of images: names and table (n, k); details: the words behind numbers; kept: which of the images have a
+    row."""
 
     names: tuple[str, ...]
     table: NDArray
@@ -490,8 +497,8 @@ class Factors:
     kept: NDArray[np.int64]
 
 
-def read_factors(path: Path, images: list[str], strict: bool) -> Factors:
-    """The factors of these images, in their order.
+def read_factors(path: Path, images: list[str], strict: bool) -> FactorColumns:
+    """Return the factors of these images, in their order.
 
     The first column names the image, with or without its suffix. Words become the numbers of their sorted values; a
     table of -1 and 1 only (CelebA) becomes 0 and 1.
@@ -526,14 +533,14 @@ def _read(path: Path) -> "pd.DataFrame":
     try:
         with path.open(encoding="utf-8-sig") as file:
             first, second = file.readline().strip(), file.readline().split()
-        if first.isdigit():  # CelebA: the number of images, the attributes' names, then a file name and its values
+        if first.isdigit():  # CelebA has the number of images, names of attributes, then a row for each file.
             return pd.read_csv(path, sep=r"\s+", skiprows=2, header=None, names=["file", *second], index_col=0)
         return pd.read_csv(path, index_col=0, dtype={0: str}, skipinitialspace=True, encoding="utf-8-sig")
-    except (ValueError, UnicodeDecodeError) as error:  # pandas' parser errors are ValueErrors
+    except (ValueError, UnicodeDecodeError) as error:  # Parser errors of pandas are ValueErrors.
         raise ValueError(f"{path} is no table of factors: {error}") from None
 
 
-def _numbers(path: Path, frame: "pd.DataFrame", kept: NDArray[np.int64]) -> Factors:
+def _numbers(path: Path, frame: "pd.DataFrame", kept: NDArray[np.int64]) -> FactorColumns:
     import pandas as pd
 
     if frame.shape[1] == 0:
@@ -551,10 +558,7 @@ def _numbers(path: Path, frame: "pd.DataFrame", kept: NDArray[np.int64]) -> Fact
             columns.append(numbers)
         else:
             columns.append(column.to_numpy())
-    table = np.column_stack(columns)
-    if table.dtype.kind == "u" and table.max(initial=0) > np.iinfo(np.int64).max:
-        raise ValueError(f"{path}: factors go up to {table.max()}, beyond 64-bit integers with a sign")
-    table = table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
+    table = _signed(path, np.column_stack(columns))
     if not np.isfinite(table).all():
         row, column_number = np.argwhere(~np.isfinite(table))[0]
         raise ValueError(
@@ -562,26 +566,33 @@ def _numbers(path: Path, frame: "pd.DataFrame", kept: NDArray[np.int64]) -> Fact
         )
     if not details and np.isin(table, (-1, 1)).all() and (table == -1).any():
         table = (table > 0).astype(np.int64)
-    return Factors(tuple(str(name) for name in frame.columns), table, details, kept)
+    return FactorColumns(tuple(str(name) for name in frame.columns), table, details, kept)
+
+
+def _signed(path: Path, table: NDArray) -> NDArray:
+    """Return a table of factors as float64 or int64."""
+    if table.dtype.kind == "u" and table.max(initial=0) > np.iinfo(np.int64).max:
+        raise ValueError(f"{path}: factors go up to {table.max()}, beyond 64-bit integers with a sign")
+    return table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
 
 
 def _some(names: list[str]) -> str:
-    """The first few of many names."""
+    """Return the first few of many names, as a text."""
     rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(map(str, names[:3]))}{rest}"
 
 
-_LOOKED_AT = 256  # images, to tell whether they are in colour
-_TINT = 16  # of 255: channels of grey images that were stored in colour differ by less
+_LOOKED_AT = 256  # So many images are looked at to see whether they are in colour.
+_TINT = 16  # Channels of grey images that were stored in colour differ by less, of 255.
 _ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
-_ARRAY = Path("the array")  # what messages call it
+_ARRAY = Path("the array")  # Messages call an array so.
 
 Images = DataSet | str | os.PathLike[str] | NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a folder, file, array or data set holds, before any image is decoded.
+    """The content of a folder, file, array or data set, before any image is decoded.
 
     sizes: (height, width) -> images. modes: of image files, Pillow's word -> files. grey: whether all are grey.
     animated: files with several frames, of which the first is taken.
@@ -595,7 +606,7 @@ class Survey:
 
     @property
     def alpha(self) -> int:
-        """Files with transparency, which is dropped."""
+        """Return how many files have transparency, which is dropped."""
         return sum(self.modes[mode] for mode in _ALPHA)
 
     @property
@@ -604,13 +615,13 @@ class Survey:
 
 
 def survey(images: Images) -> Survey:
-    """What there is to read: from the heads of files and arrays alone.
+    """Survey what there is to read, from the heads of files and arrays alone.
 
     >>> survey(np.zeros((5, 8, 6, 3), np.uint8))
     Survey(count=5, sizes=Counter({(8, 6): 5}), modes=Counter(), grey=False, animated=0)
     """
     if isinstance(images, str | os.PathLike):
-        path, options = _own(images)
+        path, options = _path_and_options(images)
         if path is None:
             return survey(load(str(images)))
         if path.is_dir():
@@ -642,7 +653,7 @@ def kind_of(images: Images, **options: Any) -> str:
     ('grey in colour', 'grey')
     """
     blocks: Iterable[NDArray[np.uint8]]
-    path, given = _own(images) if isinstance(images, str | os.PathLike) else (None, {})
+    path, given = _path_and_options(images) if isinstance(images, str | os.PathLike) else (None, {})
     if path is not None and path.is_dir():
         files = image_files(path, recursive=bool({**options, **given}.get("recursive")))[:_LOOKED_AT]
         heads = [(file, head) for file, head in zip(files, image_heads(files)) if isinstance(head, Head)]
@@ -659,8 +670,8 @@ def kind_of(images: Images, **options: Any) -> str:
     return "grey" if grey else "grey in colour"
 
 
-def _own(images: str | os.PathLike[str]) -> tuple[Path | None, dict[str, Any]]:
-    """Path and options of the user's own images; no path for a data set that is known by its name."""
+def _path_and_options(images: str | os.PathLike[str]) -> tuple[Path | None, dict[str, Any]]:
+    """Return path and options of the user's own images; no path for a data set that is known by its name."""
     text = str(images)
     options: dict[str, Any] = {}
     if text not in names() and not Path(text).exists():
@@ -674,7 +685,8 @@ def _own(images: str | os.PathLike[str]) -> tuple[Path | None, dict[str, Any]]:
 
 
 def array_set(images: ArrayLike, *, size: Size | None = None, grey: bool | None = None) -> TableDataSet:
-    """An array in memory as a data set without factors: the layouts and types of karenina.data.own.array_file.
+    """Return an array in memory as a data set without factors; it may have the layouts and types that `array_file`
+    takes.
 
     >>> array_set(np.zeros((5, 8, 6, 3), np.uint8), size=(4, 3)).image_shape
     (3, 4, 3)
@@ -695,7 +707,7 @@ def _slices(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
 def stream(
     images: Images, shape: tuple[int, int, int], **options: Any
 ) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:
-    """All images in their order, uint8 (n, *shape), some hundreds at a time, with their names (files) or numbers.
+    """Yield all images in their order, uint8 (n, *shape), some hundreds at a time, with their names (files) or numbers.
 
     Parameters
     ----------
@@ -708,7 +720,7 @@ def stream(
     """
     path = _ARRAY
     if isinstance(images, str | os.PathLike):
-        where, given = _own(images)
+        where, given = _path_and_options(images)
         options = {**options, **given}
         if where is None:
             images = load(str(images))
@@ -735,7 +747,7 @@ def _files(
 ) -> Iterator[tuple[list[str], NDArray[np.uint8]]]:
     files = image_files(root, recursive=recursive)
     bad = Unreadable(root, len(files), strict)
-    for part, results in zip(_parts(np.arange(len(files))), _decoded(tuple(files), load_image)):
+    for part, results in zip(_slices(np.arange(len(files))), _decoded(tuple(files), load_image)):
         good = bad.without(part, [files[i] for i in part], results)
         if len(good):
             names = [files[i].relative_to(root).as_posix() for i in good]

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 import karenina
-from karenina.data import _rows, own
-from karenina.data.own import array_file, folder, open_own, stream, survey
+from karenina.data import files, user_images
+from karenina.data.user_images import array_file, folder, open_path, stream, survey
 
 RNG = np.random.default_rng(0)
 
@@ -104,10 +104,10 @@ def spoil(path, *names):
             (path / name).write_bytes(content[: len(content) // 2] if i % 3 else b"hello")
 
 
-@pytest.mark.parametrize("limit", [own.MEMORY_LIMIT, 1])
+@pytest.mark.parametrize("limit", [user_images.MEMORY_LIMIT, 1])
 def test_a_few_unreadable_images_are_left_out_and_named(tmp_path, monkeypatch, limit):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(own, "MEMORY_LIMIT", limit)
+    monkeypatch.setattr(user_images, "MEMORY_LIMIT", limit)
     names, root = [f"{i:02d}.png" for i in range(40)], tmp_path / "pictures"
     images = write_images(root, names)
     (tmp_path / "labels.csv").write_text("file,number\n" + "".join(f"{name},{i}\n" for i, name in enumerate(names)))
@@ -256,7 +256,7 @@ def test_celeba(tmp_path, text):
 def test_large_folders_go_to_a_cache_and_without_one_are_decoded_each_time(tmp_path, monkeypatch):
     images = write_images(tmp_path / "pictures")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(own, "MEMORY_LIMIT", 1)
+    monkeypatch.setattr(user_images, "MEMORY_LIMIT", 1)
     data = folder(tmp_path / "pictures")
     expected = images["b.png"].transpose(2, 0, 1)
     assert np.array_equal(data.at([1])[0], expected)
@@ -271,7 +271,7 @@ def test_large_folders_go_to_a_cache_and_without_one_are_decoded_each_time(tmp_p
     def full(path):
         raise OSError("no space")
 
-    monkeypatch.setattr(_rows, "atomic", full)
+    monkeypatch.setattr(files, "atomic", full)
     small = folder(tmp_path / "pictures", size=4)
     with pytest.warns(RuntimeWarning, match="slow"):
         assert small.at([1]).shape == (1, 3, 4, 4)
@@ -314,25 +314,25 @@ def test_arrays_of_every_layout(file):
 def test_array_factors(file):
     images = RNG.integers(0, 256, (6, 8, 8), dtype=np.uint8)
     factors = np.array([[0, 1], [1, 0], [1, 1], [2, 0], [2, 1], [0, 0]])
-    data = open_own(save(file, images=images, factors=factors, factor_names=np.array(["shape", "tone"])))
+    data = open_path(save(file, images=images, factors=factors, factor_names=np.array(["shape", "tone"])))
     assert data.factor_names == ("shape", "tone")
     assert data.factor_sizes == (3, 2)
     assert np.array_equal(data.images([[2, 0]])[0, 0], images[3])
-    unnamed = open_own(save(file, images=images, factors=factors[:, 0]))
+    unnamed = open_path(save(file, images=images, factors=factors[:, 0]))
     assert unnamed.factor_names == ("factor_0",)
 
 
 def test_arrays_are_resized_and_greyed(file):
     images = np.repeat(RNG.integers(0, 256, (3, 1, 1, 3), dtype=np.uint8), 16, axis=1).repeat(16, axis=2)
-    data = open_own(save(file, images=images), size=4)
+    data = open_path(save(file, images=images), size=4)
     assert np.array_equal(data.at([0, 1, 2]), images[:, :4, :4].transpose(0, 3, 1, 2))
-    assert open_own(file, grey=True).image_shape == (1, 16, 16)
-    assert open_own(save(file, images=images[..., 0]), grey=False).image_shape == (3, 16, 16)
+    assert open_path(file, grey=True).image_shape == (1, 16, 16)
+    assert open_path(save(file, images=images[..., 0]), grey=False).image_shape == (3, 16, 16)
 
 
 @pytest.mark.parametrize("chunks", [None, (1, 8, 8), (64, 2, 2)])
 def test_large_arrays_stay_on_disk(tmp_path, monkeypatch, chunks):
-    monkeypatch.setattr(own, "MEMORY_LIMIT", 1)
+    monkeypatch.setattr(user_images, "MEMORY_LIMIT", 1)
     images = RNG.random((100, 8, 8)).astype(np.float32)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("images", data=images, chunks=chunks)
@@ -366,25 +366,25 @@ def test_large_arrays_stay_on_disk(tmp_path, monkeypatch, chunks):
 )
 def test_bad_arrays(file, arrays, message):
     with pytest.raises(ValueError, match=message):
-        open_own(save(file, **arrays))
+        open_path(save(file, **arrays))
 
 
 def test_files_of_the_wrong_kind(tmp_path):
     (tmp_path / "a.npz").write_text("<html>")
     with pytest.raises(ValueError, match="web page"):
-        open_own(tmp_path / "a.npz")
+        open_path(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", images=np.zeros((2, 4, 4)))
     (tmp_path / "b.npz").rename(tmp_path / "b.h5")
     with pytest.raises(ValueError, match="b.h5 is a zip archive"):
-        open_own(tmp_path / "b.h5")
+        open_path(tmp_path / "b.h5")
     (tmp_path / "c.txt").write_text("")
     with pytest.raises(ValueError, match="neither a folder"):
-        open_own(tmp_path / "c.txt")
+        open_path(tmp_path / "c.txt")
     with pytest.raises(ValueError, match="does not exist"):
-        open_own(tmp_path / "d")
+        open_path(tmp_path / "d")
     write_images(tmp_path / "pictures")
     with pytest.raises(ValueError, match="has no option 'colour'; known: factors_csv, size"):
-        open_own(tmp_path / "pictures", colour=True)
+        open_path(tmp_path / "pictures", colour=True)
 
 
 def test_integers_that_are_no_pixels_are_not_streamed(tmp_path):

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 import karenina
-from karenina.models import objectives, supervised
-from karenina.models.discriminator import Discriminator, permute_dims
+from karenina.models import objectives
 from karenina.models.networks import build
-from karenina.models.objectives import Batch, decompose, kl_per_latent, log_weights
+from karenina.models.objectives import Batch, Discriminator, decompose, kl_per_latent, log_weights, permute_dims
 from karenina.training import METHODS
 from karenina.training.loop import at_precision, check_precision
 
@@ -133,10 +132,10 @@ def test_penalties_stay_float32_where_layers_are_bf16() -> None:
         pytest.skip(str(error))
     generator = torch.Generator().manual_seed(0)
     codes, factors = torch.randn(64, 4, generator=generator), torch.rand(64, 3, generator=generator)
-    exact = objectives._covariance(codes), supervised.covariance(codes, factors)
+    exact = objectives._covariance(codes), objectives.covariance(codes, factors)
     discriminator = Discriminator(4, layers=2, units=8)
     with at_precision("bf16", torch.device("cpu")):
-        found = objectives._covariance(codes), supervised.covariance(codes, factors)
+        found = objectives._covariance(codes), objectives.covariance(codes, factors)
         told = discriminator.total_correlation(codes), discriminator.loss(codes, codes)
     assert all(torch.equal(a, b) for a, b in zip(exact, found))
     assert {value.dtype for value in told} == {torch.float32}

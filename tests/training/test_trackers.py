@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import karenina
-from karenina.training import tracking
-from karenina.training.tracking import open_tracker
+from karenina.training import trackers
+from karenina.training.trackers import open_tracker
 
 
 def write(spec):
@@ -124,7 +124,7 @@ def test_trackers_and_extras_are_imported_only_when_asked_for():
     """By name in a function, never by an import statement."""
     root = Path(karenina.__file__).parent
     extras = {"tensorboard", "mlflow", "wandb", "optuna", "onnx", "onnxruntime", "onnxscript"}
-    for path in [root / "training" / "tracking.py", *(root / "fitting").glob("*.py")]:
+    for path in [root / "training" / "trackers.py", *(root / "fitting").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -141,7 +141,7 @@ def test_a_full_disk_at_the_tracker_is_its_own(monkeypatch):
 
         about = close = lambda self, *args: None
 
-    monkeypatch.setitem(tracking.TRACKERS, "mlflow", Full)
+    monkeypatch.setitem(trackers.TRACKERS, "mlflow", Full)
     full = pytest.raises(ValueError, match="the tracker mlflow:somewhere cannot be written to: No space left")
     with open_tracker("mlflow:somewhere") as tracker, full:
         tracker.write("a", {"loss": 1.0}, 1)

@@ -8,7 +8,7 @@ from karenina._plugins import need
 
 
 class Tracker(Protocol):
-    """Where numbers go: `write` takes the numbers of a run at a step, `about` what the run is."""
+    """A place for numbers: `write` takes the numbers of a run at a step, `about` what the run is."""
 
     def about(self, run: str, values: Mapping[str, Any]) -> None: ...
 
@@ -18,7 +18,7 @@ class Tracker(Protocol):
 
 
 class _Runs(dict[str, Any]):
-    """Runs by name, each begun when it is first asked for."""
+    """Runs by name, each started when it is first asked for."""
 
     def __init__(self, begin: Callable[[str], Any]):
         self.begin = begin
@@ -97,7 +97,7 @@ TRACKERS: dict[str, Callable[[str], Tracker]] = {
 
 @contextmanager
 def open_tracker(spec: str | None) -> Iterator[Tracker | None]:
-    """The tracker of "tensorboard:DIR", "mlflow:URI" or "wandb:PROJECT"; None for None.
+    """Open the tracker of "tensorboard:DIR", "mlflow:URI" or "wandb:PROJECT"; None for None.
 
     >>> with open_tracker(None) as tracker:
     ...     print(tracker)
@@ -110,34 +110,18 @@ def open_tracker(spec: str | None) -> Iterator[Tracker | None]:
     if kind not in TRACKERS or not where:
         raise ValueError(f"track is tensorboard:DIR, mlflow:URI or wandb:PROJECT, got {spec!r}")
     with _named(spec):
-        tracker = _Named(spec, TRACKERS[kind](where))
+        tracker = TRACKERS[kind](where)
+    for name in ("about", "write", "close"):
+        setattr(tracker, name, _named(spec)(getattr(tracker, name)))
     try:
         yield tracker
     finally:
         tracker.close()
 
 
-class _Named:
-    """A tracker whose errors say that they are its own: a full disk need not be that of the models."""
-
-    def __init__(self, spec: str, tracker: Tracker):
-        self.spec, self.tracker = spec, tracker
-
-    def about(self, run: str, values: Mapping[str, Any]) -> None:
-        with _named(self.spec):
-            self.tracker.about(run, values)
-
-    def write(self, run: str, values: Mapping[str, float], step: int) -> None:
-        with _named(self.spec):
-            self.tracker.write(run, values, step)
-
-    def close(self) -> None:
-        with _named(self.spec):
-            self.tracker.close()
-
-
 @contextmanager
 def _named(spec: str) -> Iterator[None]:
+    """Name the tracker in its errors: a full disk need not be that of the models."""
     try:
         yield
     except OSError as error:
