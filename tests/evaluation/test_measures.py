@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 
 import karenina
-from karenina.evaluation.data import data_of, inputs
-from karenina.evaluation.measures import (
+from karenina.evaluation.scoring import (
     NOISED,
     Measured,
+    data_of,
+    evaluate,
     has_gap,
+    inputs,
     label_noise,
     measure,
     measures,
     regression,
     zero_shot,
 )
-from karenina.evaluation.scoring import evaluate
 from karenina.papers.eastwood2018.teapots import in_gap
 from karenina.studies.plan import Scoring, parse
 

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 import karenina
 from karenina._console import plain_console
 from karenina.cli import app
-from karenina.evaluation.data import inputs
 from karenina.evaluation.ranking import CRITERIA, centrality, pipe, plot_pairs, rank
-from karenina.evaluation.scoring import evaluate
+from karenina.evaluation.scoring import evaluate, inputs
 from karenina.fitting.encoding import encode
 from karenina.fitting.export import export
 from karenina.training.decoding import decoder_jacobian

@@ -23,7 +23,7 @@ import pytest
 
 import karenina
 from karenina import results
-from karenina.evaluation.data import load_cached
+from karenina.evaluation.scoring import load_cached
 from karenina.studies import runner as runner_module
 from karenina.studies import worker as task_module
 from karenina.studies.plan import parse, preset

@@ -10,8 +10,8 @@ import pytest
 import karenina
 from karenina._active import ACTIVE_KL
 from karenina.cli.report import compare as compare_command
-from karenina.evaluation.data import data_of
 from karenina.evaluation.ranking import rank
+from karenina.evaluation.scoring import data_of
 from karenina.pages.contents import read_runs, read_study
 from karenina.studies.runner import run
 from karenina.studies.study import Study

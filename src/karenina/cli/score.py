@@ -112,7 +112,7 @@ def score(
         return
     if len(paths) == 1 and paths[0].is_dir():
         run = karenina.fitting.encoding.chosen_run(paths[0])
-        images = karenina.evaluation.data.data_of(run, data, data_dir)
+        images = karenina.evaluation.scoring.data_of(run, data, data_dir)
         given: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "tasks": tasks}
         given |= {"interventions": interventions, "also": karenina.evaluation.scoring.ALSO_TASKS if tasks else ()}
         if published is not None:
@@ -200,10 +200,10 @@ def _encoded(paths: list[Path], seed: int, data: str | None, data_dir: Path | No
     names = [run.config.data for run in runs]
     if names[0] != names[1]:
         raise ValueError(f"one run was trained on {names[0]}, the other on {names[1]}: compare runs of one data set")
-    found = karenina.evaluation.data.data_of(runs[0], data, data_dir)
+    found = karenina.evaluation.scoring.data_of(runs[0], data, data_dir)
     if not found.labelled:
         raise ValueError(f"{names[0]} has no labels to compare scores with; `karenina rank` needs none")
-    images, factors = karenina.evaluation.data.inputs(found, ROWS, seed)
+    images, factors = karenina.evaluation.scoring.inputs(found, ROWS, seed)
     first, second = (run.encode(images)[0] for run in runs)
     return first, second, factors, [size is None for size in found.factor_sizes]
 

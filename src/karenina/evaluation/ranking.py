@@ -16,8 +16,7 @@ from karenina._active import ACTIVE_KL
 from karenina._files import atomic, read_json
 from karenina._notebook import table
 from karenina._words import hint
-from karenina.evaluation.data import Data, data_of
-from karenina.evaluation.scoring import Evaluation, evaluate
+from karenina.evaluation.scoring import Data, Evaluation, data_of, evaluate
 from karenina.evaluation.udr_versions import UDR_VERSIONS, compute_udr, full_name
 from karenina.selection import (
     Ranking,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from karenina._process import Terminated
 from karenina.data import DataSet
 from karenina.data.own import Images, Size, survey
-from karenina.evaluation.data import inputs
+from karenina.evaluation.scoring import inputs
 from karenina.fitting.answer import Fit, describe_settings, make_answer, read_fit
 from karenina.fitting.choice import ROWS, Compared, Model, compare, make_ready, measure
 from karenina.fitting.folder import ANSWER, Folder, Plan

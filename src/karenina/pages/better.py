@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina.evaluation.measures import MODELS, NOISE_REGIMES, NOISED
-from karenina.evaluation.scoring import difference
+from karenina.evaluation.scoring import MODELS, NOISE_REGIMES, NOISED, difference
 from karenina.pages.contents import Contents
 
 if TYPE_CHECKING:

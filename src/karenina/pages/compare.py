@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from karenina._active import ACTIVE_KL
 from karenina._figures import Figure
-from karenina.evaluation.data import Data, data_of
+from karenina.evaluation.scoring import Data, data_of
 from karenina.pages.better import better
 from karenina.pages.embedded import charts_of
 from karenina.pages.figures import Section, keep

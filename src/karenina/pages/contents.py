@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
-from karenina.evaluation.data import data_of, inputs, load_cached
+from karenina.evaluation.scoring import data_of, inputs, load_cached
 from karenina.numerics.resampling import medians
 from karenina.studies.analyses.shared import Scores, wide_table
 from karenina.studies.compare import ComparedModel, ReadCodes, udr_of_models

@@ -114,7 +114,7 @@ def show(
     span: what the traversal pictures move over, the "prior" ([-2, 2]; InfoGAN: [-1, 1]) or the "posterior". seed: which
     images they show. metrics: which to compute (all). data: the path of its data set, if it is your own.
     """
-    from karenina.evaluation.data import data_of
+    from karenina.evaluation.scoring import data_of
     from karenina.training import open as open_run
     from karenina.training.pictures import save_reconstructions, traverse
 

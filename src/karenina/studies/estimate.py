@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from karenina.evaluation.data import load_cached
-from karenina.evaluation.scoring import evaluate
+from karenina.evaluation.scoring import evaluate, load_cached
 from karenina.studies.plan import Plan, Point
 from karenina.training import train
 from karenina.training.batches import keeps

@@ -541,8 +541,7 @@ def _check_names(source: Source, plan: Plan) -> None:
     """Check the names that only the rest of the package knows."""
     from karenina import data
     from karenina.data.naming import split_name
-    from karenina.evaluation.data import WAYS
-    from karenina.evaluation.measures import has_gap, measures
+    from karenina.evaluation.scoring import WAYS, has_gap, measures
     from karenina.metrics.registry import PROTOCOLS
     from karenina.metrics.scoring import of_part
     from karenina.training.methods import SUPERVISION, defaults, names

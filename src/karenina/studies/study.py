@@ -452,7 +452,7 @@ class Study:
 
     def data(self, name: str) -> "DataSet":
         """Return a data set of the study; NotEnough where it cannot be loaded."""
-        from karenina.evaluation.data import load_cached
+        from karenina.evaluation.scoring import load_cached
 
         try:
             return load_cached(name)
@@ -461,7 +461,7 @@ class Study:
 
     def inputs(self, name: str) -> "tuple[NDArray[np.uint8], NDArray[Any]]":
         """Return the images and factors that the runs of a data set encoded."""
-        from karenina.evaluation.data import inputs
+        from karenina.evaluation.scoring import inputs
 
         return inputs(self.data(name), self.plan.evaluation.rows, self.plan.evaluation.seed)
 

@@ -103,8 +103,7 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def _train_and_score(study: Study, point: Point, scoring: Scoring, checkpoint_seconds: float, held: Claim) -> None:
-    from karenina.evaluation.data import load_cached
-    from karenina.evaluation.scoring import SCORE_COLUMNS, evaluate
+    from karenina.evaluation.scoring import SCORE_COLUMNS, evaluate, load_cached
     from karenina.training import train
 
     def progress(at: "Progress") -> None:
@@ -182,7 +181,7 @@ def _beside(point: Point) -> Any:
 
 
 def _stackable(point: Point, automatic: bool) -> bool:
-    from karenina.evaluation.data import load_cached
+    from karenina.evaluation.scoring import load_cached
     from karenina.training.trainer import pick_device, worth_stacking
 
     try:
@@ -207,7 +206,7 @@ def train_population(path: str, points: Sequence[Point], checkpoint_seconds: flo
 
     Whatever else goes wrong will go wrong again, and be recorded, when each is trained by itself.
     """
-    from karenina.evaluation.data import load_cached
+    from karenina.evaluation.scoring import load_cached
     from karenina.training.loop import Options, TrainingDiverged
     from karenina.training.trainer import pick_device, train_members
 

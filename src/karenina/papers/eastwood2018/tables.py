@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from karenina._figures import Figure
 from karenina.data.naming import join_name, split_name
-from karenina.evaluation.measures import has_gap
+from karenina.evaluation.scoring import has_gap
 from karenina.metrics import dci
 from karenina.metrics.plots import hinton
 from karenina.papers.drawing import STEPS, about, panel_grid, show, wall

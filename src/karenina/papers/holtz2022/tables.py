@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from karenina._figures import Figure
-from karenina.evaluation.measures import NOISE
+from karenina.evaluation.scoring import NOISE
 from karenina.papers.drawing import about, column, first_known, panel_grid, plain_ticks, show, unique
 from karenina.papers.duan2020.clustering.results import correlations
 from karenina.papers.duan2020.tables import CLUSTERING, FAIRNESS, VERSIONS, clustering_rows

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from karenina.data import FactorGrid
 from karenina.data.naming import split_name
-from karenina.evaluation.measures import Measured, MeasureRow
+from karenina.evaluation.scoring import Measured, MeasureRow
 from karenina.numerics.checks import positive_integer
 
 Ints = NDArray[np.int64]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from karenina.evaluation.measures import NOISE, REGRESSION
+from karenina.evaluation.scoring import NOISE, REGRESSION
 from karenina.metrics.registry import score_name
 from karenina.studies.analyses.charts import Panel, plain_number
 from karenina.studies.study import TASK, UNSUPERVISED, NotEnough
