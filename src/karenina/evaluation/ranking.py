@@ -1,6 +1,5 @@
 """Rank trained runs, without labels: by agreement between models (UDR), by training dynamics, or by a score of each."""
 
-import hashlib
 import json
 import os
 import warnings
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from karenina._active import ACTIVE_KL
 from karenina._files import atomic, read_json
 from karenina._notebook import table
+from karenina._settings import setting_of
 from karenina._words import hint
 from karenina.evaluation.scoring import Data, Evaluation, data_of, evaluate
 from karenina.evaluation.udr_versions import UDR_VERSIONS, compute_udr, full_name
@@ -98,12 +98,6 @@ class RunRanking:
     def able(self) -> NDArray[np.int64]:
         """Return the rows of the frame that have a score and an active latent, the best first."""
         return from_best(self.frame["score"], self.frame["active"])
-
-
-def setting_of(config: Config) -> str:
-    """Return a short hash of what a run shares with the runs that differ from it in data set and seed alone."""
-    shared = {name: value for name, value in config.to_json().items() if name not in ("seed", "data", "images")}
-    return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def settings_apart(configs: Sequence[Config]) -> tuple[list[str], str]:

@@ -20,7 +20,6 @@ a data set by one of the group "karenina.studies", which names a module with the
 12600
 """
 
-import hashlib
 import itertools
 import json
 import math
@@ -36,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from karenina import _plugins
 from karenina._active import ACTIVE_KL
 from karenina._files import open_regular
-from karenina._settings import SETTINGS, Setting, setting_fields
+from karenina._settings import SETTINGS, Setting, canonical, hash_of, identity, setting_fields, setting_of
 from karenina._words import hint
 from karenina.evaluation.udr_versions import UDR_VERSIONS, full_name
 
@@ -70,19 +69,12 @@ class Point:
     @cached_property
     def hash(self) -> str:
         """Return the name of the run's directory. The same model has the same name in every plan."""
-        return _digest(self._identity())[:16]
+        return hash_of({"data": self.data, "seed": self.seed, **identity(self)})[:16]
 
     @cached_property
     def setting(self) -> str:
         """Return what models that differ in data and seed alone have in common."""
-        return _digest({k: v for k, v in self._identity().items() if k not in ("data", "seed")})[:8]
-
-    def _identity(self) -> dict[str, Any]:
-        values = {f.name: canonical(getattr(self, f.name)) for f in fields(self) if f.compare}
-        for name, setting in SETTINGS.items():
-            if setting.before is not None and values[name] == setting.before:  # as before there was a choice
-                del values[name]
-        return {**values, "parameters": {name: canonical(value) for name, value in self.parameters}}
+        return setting_of(self)
 
     @property
     def strength(self) -> float:
@@ -137,7 +129,7 @@ class Scoring:
         for name, before in (("also", ()), ("interventions", "rows")):  # as studies were scored without a choice
             if values[name] == before:
                 del values[name]
-        return _digest({**values, "numbers": NUMBERS})[:8]
+        return hash_of({**values, "numbers": NUMBERS})[:8]
 
     def arguments(self, labelled: bool) -> dict[str, Any]:
         """Return the keyword arguments of `karenina.evaluate`. A plan has one list of metrics for all its data sets;
@@ -222,15 +214,6 @@ def shown(parameters: Mapping[str, Any]) -> str:
     'beta=16 estimator=weighted'
     """
     return " ".join(f"{name}={canonical(value)}" for name, value in parameters.items())
-
-
-def canonical(value: Any) -> Any:
-    """Return an integer for a float that is one: 1 and 1.0 are the same strength."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _sweep(

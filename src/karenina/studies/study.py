@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from karenina._active import ACTIVE_KL
 from karenina._files import atomic, check_regular, checksum, lock, read_json, sweep
+from karenina._settings import hash_of, setting_of
 from karenina._words import hint
 from karenina.studies.plan import Plan, Point, parse, preset, presets, read, shown
 
@@ -571,8 +572,6 @@ def table_of_runs(configs: Mapping[str, "Config"], scores: Mapping[str, Sequence
     scores: rows as `Evaluation.rows` gives them. The strength is the parameter that differs between the runs of a
     method, or else the first.
     """
-    from karenina.evaluation.ranking import setting_of
-
     runs = []
     for name, config in configs.items():
         same = [other.parameters for other in configs.values() if other.method == config.method]
@@ -642,7 +641,7 @@ def _is_row(row: list[Any]) -> bool:
 def digest(scores: Mapping[str, Any]) -> str:
     """Return the SHA-256 of what a file of scores says, so that a changed number is noticed."""
     kept = {name: value for name, value in scores.items() if name != "digest"}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+    return hash_of(kept)
 
 
 def read_parquet(path: Path) -> "pa.Table":
