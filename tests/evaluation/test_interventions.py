@@ -9,8 +9,8 @@ from karenina.data import DataSet, FactorBox, FactorGrid
 from karenina.evaluation.scoring import LEAST_BLOCKS, MOST_VALUES, evaluate, sampler_of
 from karenina.metrics._sampling import Table
 from karenina.numerics.blocks import Blocks
-from karenina.studies.estimate import estimate
 from karenina.studies.plan import Scoring, parse
+from karenina.studies.runner import estimate
 from karenina.studies.study import Study
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import karenina
 from karenina._settings import setting_of
-from karenina.studies.estimate import estimate
 from karenina.studies.plan import SCALES, Point, parse, preset, presets
+from karenina.studies.runner import estimate
 from karenina.studies.study import Study
 
 TEXT = "data = 'blobs'\nseeds = 2\n[methods.beta_vae]\nbeta = [1, 4]\n"

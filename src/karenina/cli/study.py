@@ -108,7 +108,7 @@ def _print_estimate(found: "Plan", workers: int) -> None:
         every = karenina.studies.runner.duration(cost.intervention_seconds / len(found.points))
         cheap = "" if found.evaluation.interventions == "rows" else '; evaluation.interventions = "rows" is cheaper'
         say(f"of the scoring, images of interventions take {every} per model{cheap}")
-    say(f"disk: about {karenina.studies.estimate.size(cost.bytes)}")
+    say(f"disk: about {karenina.studies.runner.size(cost.bytes)}")
     for data, reason in cost.unknown.items():
         say(f"{data} cannot be loaded here; its time is assumed to be that of the others: {reason}")
 
@@ -120,7 +120,7 @@ def _cost(found: "Plan") -> Any:
             print(f"\r\033[Kmeasuring {visible(what)}", end="", file=sys.stderr, flush=True)
 
     _one_thread()
-    cost = karenina.studies.estimate.estimate(found, progress)
+    cost = karenina.studies.runner.estimate(found, progress)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     return cost

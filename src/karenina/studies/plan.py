@@ -131,6 +131,11 @@ class Scoring:
                 del values[name]
         return hash_of({**values, "numbers": NUMBERS})[:8]
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Scoring":
+        """Return what was written by `dataclasses.asdict`, with the tuples that JSON makes lists."""
+        return cls(**{name: tuple(one) if isinstance(one, list) else one for name, one in value.items()})
+
     def arguments(self, labelled: bool) -> dict[str, Any]:
         """Return the keyword arguments of `karenina.evaluate`. A plan has one list of metrics for all its data sets;
         those without labels go without them."""
