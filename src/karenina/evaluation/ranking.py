@@ -16,8 +16,8 @@ from karenina._files import atomic, read_json
 from karenina._notebook import table
 from karenina._settings import setting_of
 from karenina._words import hint
+from karenina.evaluation.criteria import CRITERIA, SINGLE, UDR_VERSIONS, compute_udr, full_name
 from karenina.evaluation.scoring import Data, Evaluation, data_of, evaluate
-from karenina.evaluation.udr_versions import UDR_VERSIONS, compute_udr, full_name
 from karenina.selection import (
     Ranking,
     dynamics,
@@ -36,15 +36,6 @@ from karenina.training.run import as_run, is_stopped
 if TYPE_CHECKING:
     import pandas as pd
 
-# Scores of one model; those after a minus sign are better when small.
-SINGLE = {
-    "elbo": "elbo",
-    "reconstruction": "-reconstruction",
-    "kl": "-kl",
-    "total_correlation": "-total_correlation_sampled",
-    "mutual_information": "-mutual_information_mean",
-}
-CRITERIA = (*UDR_VERSIONS, "dynamics", "centrality", "pipe", "orthogonality", "support", *SINGLE, "active_units")
 # Model centrality and PIPE, from pictures that runs generate.
 BATCH = 16  # pictures of a vote of centrality
 VOTES = 20  # of each active latent

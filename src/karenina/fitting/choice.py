@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karenina._active import CLEAR_KL
+from karenina.evaluation.criteria import compute_udr
 from karenina.evaluation.scoring import explained_variance
-from karenina.evaluation.udr_versions import compute_udr
 from karenina.fitting.halving import Known, Setting
 from karenina.numerics.arrays import Floats
 from karenina.numerics.gaussian import kl_per_latent

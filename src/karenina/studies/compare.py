@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from karenina.evaluation.udr_versions import compute_udr, has_partners
+from karenina.evaluation.criteria import compute_udr, has_partners
 from karenina.selection import dynamics
 from karenina.studies.plan import Plan, Point, Selection
 from karenina.studies.study import Study, exclusive, is_current, schema, write_parquet

@@ -37,7 +37,7 @@ from karenina._active import ACTIVE_KL
 from karenina._files import open_regular
 from karenina._settings import SETTINGS, Setting, canonical, hash_of, identity, setting_fields, setting_of
 from karenina._words import hint
-from karenina.evaluation.udr_versions import UDR_VERSIONS, full_name
+from karenina.evaluation.criteria import UDR_VERSIONS, full_name
 
 # Counts the releases in which a score of the same codes changed (CHANGELOG): older scores of a study are made anew.
 NUMBERS = 2

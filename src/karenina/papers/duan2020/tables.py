@@ -9,7 +9,7 @@ import pandas as pd
 
 from karenina._figures import Figure
 from karenina._files import read_json
-from karenina.evaluation.udr_versions import compute_udr, has_partners
+from karenina.evaluation.criteria import compute_udr, has_partners
 from karenina.papers import printed
 from karenina.papers.drawing import (
     about,
