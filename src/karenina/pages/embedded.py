@@ -9,7 +9,7 @@ from karenina.metrics.registry import score_name
 from karenina.pages.choice import Choice
 from karenina.pages.contents import Contents
 from karenina.pages.figures import Section
-from karenina.studies.analyses.shared import ASIDE, WORDS
+from karenina.studies.analyses.scores import ASIDE, WORDS
 from karenina.studies.study import TASK
 
 POINTS, FEW_POINTS = 60, 24  # of a learning curve

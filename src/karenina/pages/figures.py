@@ -19,7 +19,7 @@ from karenina.pages.model import inputs_of, normalised_information, picture, tra
 from karenina.studies.analyses import ANALYSES, apply
 from karenina.studies.analyses.charts import FONT, Chart, Heat, Panel, Series, draw, plain_number
 from karenina.studies.analyses.correlations import growth_chart
-from karenina.studies.analyses.shared import WORDS
+from karenina.studies.analyses.scores import WORDS
 from karenina.training.pictures import mosaic, prior_span
 
 MOST_PANELS = 4

@@ -14,7 +14,7 @@ from karenina.numerics.resampling import spearman
 from karenina.papers.tables import name
 from karenina.studies.analyses.charts import colour, draw
 from karenina.studies.analyses.correlations import correlation_chart
-from karenina.studies.analyses.shared import Scores, short
+from karenina.studies.analyses.scores import Scores, short
 from karenina.studies.study import NotEnough, Study
 from karenina.training.pictures import mosaic, traverse
 

@@ -22,7 +22,7 @@ from karenina.papers.drawing import (
 )
 from karenina.papers.duan2020.tables import ANY_UDR, VERSIONS
 from karenina.papers.tables import DCI, name
-from karenina.studies.analyses.shared import Scores, wide_table
+from karenina.studies.analyses.scores import Scores, wide_table
 from karenina.studies.study import NotEnough, Study
 from karenina.training.pictures import mosaic
 

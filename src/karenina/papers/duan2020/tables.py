@@ -26,7 +26,7 @@ from karenina.selection import Preset
 from karenina.studies.analyses.by_setting import polarised
 from karenina.studies.analyses.charts import colour
 from karenina.studies.analyses.correlations import udr_partners, udr_versions, unsupervised
-from karenina.studies.analyses.shared import wide_table
+from karenina.studies.analyses.scores import wide_table
 from karenina.studies.study import NotEnough, Study
 
 METRICS = {**BETAVAE, **FACTORVAE, **MIG, **DCI}

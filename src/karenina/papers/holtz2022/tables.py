@@ -14,7 +14,7 @@ from karenina.papers.tables import BETAVAE, FACTORVAE, MIG, PaperTable, name
 from karenina.selection._dynamics import dynamics as compare
 from karenina.studies.analyses.charts import colour
 from karenina.studies.analyses.correlations import dynamics, tasks
-from karenina.studies.analyses.shared import wide_table
+from karenina.studies.analyses.scores import wide_table
 from karenina.studies.study import NotEnough, Study
 from karenina.tasks._label_noise import REGIMES as OURS
 from karenina.training.pictures import mosaic

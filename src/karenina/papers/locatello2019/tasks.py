@@ -13,7 +13,7 @@ from karenina.papers.locatello2019.tables import METRICS
 from karenina.papers.tables import DCI, FACTORVAE, MIG, Metrics, name
 from karenina.studies.analyses.charts import colour
 from karenina.studies.analyses.correlations import tasks
-from karenina.studies.analyses.shared import Scores, wide_table
+from karenina.studies.analyses.scores import Scores, wide_table
 from karenina.studies.study import NotEnough, Study
 from karenina.training.pictures import mosaic
 

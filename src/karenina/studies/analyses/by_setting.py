@@ -18,7 +18,7 @@ from karenina.numerics.resampling import (
     without_each,
 )
 from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of
-from karenina.studies.analyses.shared import (
+from karenina.studies.analyses.scores import (
     MOST_PARTS,
     groups,
     join,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from karenina.numerics.arrays import Floats
 from karenina.numerics.resampling import INTERVAL, LEVELS, RESAMPLES, jackknife, share_bounds
 from karenina.studies.analyses.charts import Chart, Panel, Series, columns_of, plain_number
-from karenina.studies.analyses.shared import need, preferred, short, wide_table
+from karenina.studies.analyses.scores import need, preferred, short, wide_table
 
 # Scores that are better when small. All others that need no labels are better when large.
 _SMALL = ("reconstruction", "kl", "total_correlation", "wasserstein_correlation", "mutual_information")

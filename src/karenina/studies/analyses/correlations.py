@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from karenina.numerics.arrays import Floats
 from karenina.numerics.resampling import LEAST_FOR_CORRELATION, jackknife, kendall, spearman
 from karenina.studies.analyses.charts import Chart, Heat, Panel, Series, plain_number
-from karenina.studies.analyses.shared import (
+from karenina.studies.analyses.scores import (
     ASIDE,
     MOST_SCORES,
     Scores,

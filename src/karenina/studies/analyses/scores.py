@@ -1,6 +1,6 @@
-"""What the analyses share: the wide table of scores, and parts of figures and captions.
+"""The table of scores, a row per run, and the words of the figures and captions that analyses make of it.
 
-A caption says what this study's numbers show, and no more.
+A caption says what the numbers of the study show, and no more.
 """
 
 from collections.abc import Callable, Sequence
