@@ -94,7 +94,7 @@ def test_zero_shot_of_a_model_that_never_saw_the_corner(tmp_path):
     assert has_gap(data.name)
     assert not in_gap(inputs(data, 300)[1]).any()
     found = evaluate(run, data, metrics=["mig"], rows=200, also=["zero_shot"])
-    rows = {(metric, of): value for metric, family, _, of, value, _ in found.more if family == "task"}
+    rows = {(metric, of): value for metric, family, _, of, value, _ in found.measures if family == "task"}
     assert {metric for metric, _ in rows} == {
         f"zero_shot_{model}_{where}" for model in ("lasso", "forest") for where in ("inside", "outside")
     }

@@ -1,4 +1,4 @@
-"""What the commands share: options, lists in help pages, complaints, and bars."""
+"""The parts of several commands: options, lists in help pages, complaints, and bars."""
 
 import ast
 import functools
@@ -61,9 +61,11 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         for one in self.params:
+            text = getattr(one, "help", None) or ""
             for what in (*REGISTRIES, "presets"):
-                if f"{{{what}}}" in (one.help or ""):
-                    one.help = one.help.replace(f"{{{what}}}", ", ".join(registered(what)))
+                if f"{{{what}}}" in text:
+                    text = text.replace(f"{{{what}}}", ", ".join(registered(what)))
+            setattr(one, "help", text)  # noqa: B010 - only the parameters of typer have it
         super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
@@ -247,8 +249,9 @@ def in_one_word(
 
 def own_data(data: str | None) -> tuple[str, ...]:
     """Return the option --data for a command on runs of data that are nobody's but the user's."""
-    known = data is None or data in karenina.data.REGISTRY
-    return () if known or karenina.data.naming.split_name(data)[0] in karenina.data.names() else ("--data", str(data))
+    if data is None or data in karenina.data.REGISTRY:
+        return ()
+    return () if karenina.data.naming.split_name(data)[0] in karenina.data.names() else ("--data", data)
 
 
 def use_device(name: str | None) -> None:

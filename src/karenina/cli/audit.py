@@ -1,4 +1,4 @@
-"""The command `audit`. Registered by karenina.cli."""
+"""`karenina audit`: metrics where the right answer is known."""
 
 from pathlib import Path
 from typing import Annotated, Any

@@ -99,11 +99,11 @@ def score(
     if len(paths) == 1 and paths[0].is_dir():
         run = karenina.fitting.encoding.chosen_run(paths[0])
         images = karenina.evaluation.scoring.data_of(run, data, data_dir)
-        given: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "tasks": tasks}
-        given |= {"interventions": interventions, "also": karenina.evaluation.scoring.ALSO_TASKS if tasks else ()}
+        options: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "tasks": tasks}
+        options |= {"interventions": interventions, "also": karenina.evaluation.scoring.ALSO_TASKS if tasks else ()}
         if published is not None:
-            given["rows"] = published.rows
-        evaluated = karenina.evaluation.scoring.evaluate(run, images, metrics=names, **given)
+            options["rows"] = published.rows
+        evaluated = karenina.evaluation.scoring.evaluate(run, images, metrics=names, **options)
         found = karenina.evaluation.scoring.run_table(evaluated)
     else:
         if data is not None:
@@ -115,10 +115,9 @@ def score(
     if csv is not None:
         found.to_csv(csv)
     place = karenina.studies.published.standing(found, against) if against is not None else None
-    if as_json and place is None:
-        print(found.to_json())
-    elif as_json:
-        print(json.dumps({**found.to_dict(), "against": place.to_dict("records")}))
+    if as_json:
+        also = {} if place is None else {"against": place.to_dict("records")}
+        print(json.dumps({**found.to_dict(), **also}) if also else found.to_json())
     else:
         console().print(found)
         if place is not None:

@@ -61,7 +61,7 @@ def train(
     settings: Any = None,
 ) -> None:
     """Train one model, or with --seeds a population of them."""
-    given = {"device": device or "auto", **settings, **_settings(words or [], several=seeds is not None)}
+    options = {"device": device or "auto", **settings, **_settings(words or [], several=seeds is not None)}
     if seeds is not None and (seed or compile):
         raise ValueError(f"--seeds trains several models: leave out {'--seed' if seed else '--compile'}")
     word = str(in_one_word(data, size, grey, factors_csv, strict))
@@ -70,11 +70,11 @@ def train(
     chosen = named(method, also=(karenina.training.methods.Method,)) if ":" in method else method
     with _progress(method, seeds is not None, sys.stderr if as_json else sys.stdout) as progress:
         if seeds is None:
-            given |= {"seed": seed, "compile": compile}
-            runs = [karenina.training.train(images, chosen, out=out, progress=progress, **given)]
+            options |= {"seed": seed, "compile": compile}
+            runs = [karenina.training.train(images, chosen, out=out, progress=progress, **options)]
         else:
-            grid = {name: given.pop(name) for name in list(given) if isinstance(given[name], list)}
-            runs = karenina.training.train_many(images, chosen, grid, seeds, out=out, progress=progress, **given)
+            grid = {name: options.pop(name) for name in list(options) if isinstance(options[name], list)}
+            runs = karenina.training.train_many(images, chosen, grid, seeds, out=out, progress=progress, **options)
     if as_json:
         ends = [run.history.iloc[-1].to_dict() if len(run.history) else {} for run in runs]
         found = [{"run": run.path, "config": run.config.to_json(), "last": end} for run, end in zip(runs, ends)]
@@ -127,7 +127,7 @@ def _settings(words: list[str], *, several: bool = False) -> dict[str, Any]:
 
     several: whether VALUE,VALUE is a list.
     """
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
         name = name.strip().replace("-", "_")
@@ -135,8 +135,8 @@ def _settings(words: list[str], *, several: bool = False) -> dict[str, Any]:
             raise ValueError(f"--set takes NAME=VALUE, a parameter of the method or of training; got {word!r}")
         if name in _NOT_SET:
             raise ValueError(f"--set {name} is not possible: give it as {_NOT_SET[name]}")
-        given[name] = [_value(part) for part in text.split(",")] if several and "," in text else _value(text)
-    return given
+        options[name] = [_value(part) for part in text.split(",")] if several and "," in text else _value(text)
+    return options
 
 
 def _value(text: str) -> Any:

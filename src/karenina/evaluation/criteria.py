@@ -1,4 +1,4 @@
-"""By what runs are ranked without labels, and the four versions of UDR among that, each with one name.
+"""The criteria by which runs are ranked without labels; the four versions of UDR among them have one name each.
 
 This module is light to import: help pages and a look at a study need no numpy.
 """
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 UDR_VERSIONS = ("udr_lasso", "udr_spearman", "udr_lasso_a2a", "udr_spearman_a2a")
 # Scores of one model; those after a minus sign are better when small.
-SINGLE = {
+OF_ONE_MODEL = {
     "elbo": "elbo",
     "reconstruction": "-reconstruction",
     "kl": "-kl",
     "total_correlation": "-total_correlation_sampled",
     "mutual_information": "-mutual_information_mean",
 }
-CRITERIA = (*UDR_VERSIONS, "dynamics", "centrality", "pipe", "orthogonality", "support", *SINGLE, "active_units")
+CRITERIA = (*UDR_VERSIONS, "dynamics", "centrality", "pipe", "orthogonality", "support", *OF_ONE_MODEL, "active_units")
 _SHORT = {"udr": "udr_lasso", "udr_a2a": "udr_lasso_a2a"}
 
 

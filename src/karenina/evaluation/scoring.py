@@ -166,7 +166,7 @@ MODELS = ("lasso", "forest")
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A run and what was encoded of its data. codes: (n, d). factors: (n, k)."""
+    """A run, with the codes (n, d) and factors (n, k) of the images that were encoded."""
 
     run: "Run"
     data: DataSet
@@ -326,7 +326,7 @@ COLUMNS = ("metric", "property", "a", "b", "difference", "low", "high", "p", "re
 class Evaluation:
     """The scores of a run on `rows` inputs. codes, logvar: (rows, L). factors: (rows, k). kl: (L,).
 
-    table: the metrics (None without factors). label_free: name -> number. more: further rows of SCORE_COLUMNS.
+    table: the metrics (None without factors). label_free: name -> number. measures: further rows of SCORE_COLUMNS.
     intervention_seconds: what it took to encode blocks of interventions.
     """
 
@@ -336,7 +336,7 @@ class Evaluation:
     factors: NDArray[Any]
     kl: NDArray[np.float64]
     label_free: dict[str, float]
-    more: tuple[MeasureRow, ...] = ()
+    measures: tuple[MeasureRow, ...] = ()
     intervention_seconds: float = 0.0
 
     def rows(self) -> list[list[Any]]:
@@ -348,7 +348,7 @@ class Evaluation:
             for metric, prop, factor, value in self.table.per_factor.itertuples(index=False):
                 found.append((metric, families.get(metric, ""), prop, factor, value, math.nan))
         found += [(name, "label-free", "", "", value, math.nan) for name, value in self.label_free.items()]
-        found += self.more
+        found += self.measures
         return [[*row[:4], *(float(v) if math.isfinite(v) else None for v in row[4:])] for row in found]
 
 
@@ -496,12 +496,12 @@ def with_tasks(
     test: codes and factors of other rows; None: a third of the rows is set aside.
     """
     rows, results = list(table.rows), dict(table.results)
-    given: dict[str, Any] = {"seed": seed, "continuous": continuous}
+    options: dict[str, Any] = {"seed": seed, "continuous": continuous}
     if test is not None:
-        given |= {"test_codes": test[0], "test_factors": test[1]}
+        options |= {"test_codes": test[0], "test_factors": test[1]}
     for name, prop, task in (
-        ("downstream", "usefulness", lambda: tasks.downstream(codes, factors, **given)),
-        ("fairness", "fairness", lambda: tasks.fairness(codes, factors, sampler=sampler, **given)),
+        ("downstream", "usefulness", lambda: tasks.downstream(codes, factors, **options)),
+        ("fairness", "fairness", lambda: tasks.fairness(codes, factors, sampler=sampler, **options)),
     ):
         start = time.process_time()
         try:
@@ -581,9 +581,9 @@ def score(
     run = as_run(codes, "codes")
     if factors is not None:
         raise ValueError("score(run) draws its own images and factors; give codes as an array to score against yours")
-    given: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "interventions": interventions}
+    options: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "interventions": interventions}
     also = ALSO_TASKS if tasks else ()
-    return run_table(evaluate(run, data_of(run, data), metrics=metrics, tasks=tasks, also=also, **given))
+    return run_table(evaluate(run, data_of(run, data), metrics=metrics, tasks=tasks, also=also, **options))
 
 
 def run_table(evaluation: Evaluation) -> Table:
@@ -592,7 +592,7 @@ def run_table(evaluation: Evaluation) -> Table:
     for name, value in evaluation.label_free.items():
         prop = "independence" if "correlation" in name or "mutual" in name else "fit"
         rows.append(Row(name, "label-free", prop, value, np.nan, 0.0))
-    rows += _table_rows(evaluation.more)
+    rows += _table_rows(evaluation.measures)
     table = Table((), {}, ()) if evaluation.table is None else evaluation.table
     return replace(table, rows=(*table.rows, *rows))
 

@@ -657,7 +657,8 @@ def _measure(plan: Plan, point: Point, scored: dict[Any, tuple[float, float]]) -
         if len(times) >= 4 and times[-1] - times[0] > _SECONDS_TO_MEASURE:
             raise _Enough
 
-    short = replace(point, steps=min(point.steps, 200), trace=False)  # at most 200 steps are reported one by one
+    # At most 200 steps are reported one by one.
+    short = replace(point, **{"steps": min(point.steps, 200), "trace": False})
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.perf_counter()
@@ -666,7 +667,7 @@ def _measure(plan: Plan, point: Point, scored: dict[Any, tuple[float, float]]) -
         whole = time.perf_counter() - start
         # The first steps warm up: allocations, kernels chosen.
         step = (times[-1] - times[1]) / (len(times) - 2) if len(times) > 2 else whole
-        run = train(images, short.method, out=Path(scratch) / "run", **replace(short, steps=2).arguments)
+        run = train(images, short.method, out=Path(scratch) / "run", **{**short.arguments, "steps": 2})
         size = sum(file.stat().st_size for file in (Path(scratch) / "run").iterdir())
         if (point.data, point.latents) not in scored:
             start = time.perf_counter()
@@ -678,7 +679,8 @@ def _measure(plan: Plan, point: Point, scored: dict[Any, tuple[float, float]]) -
 
 
 def size(count: float) -> str:
-    """
+    """Return a number of bytes for people.
+
     >>> size(5.2e9), size(800_000)
     ('5.2 GB', '0.8 MB')
     """

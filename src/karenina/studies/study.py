@@ -94,8 +94,10 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Status:
-    """How far a study is; hashes in the plan's order. `stale`: scored, but with other settings or an
-    earlier release whose numbers differ."""
+    """The progress of a study: hashes of its models, in the plan's order.
+
+    stale: how many are scored, but with other settings or by an earlier release whose numbers differ.
+    """
 
     plan: Plan
     done: tuple[str, ...]
@@ -192,10 +194,10 @@ class Study:
         """
         file = self.path / "study.toml"
         if file.exists():
-            begun = self.read_plan()
-            plan = replace(plan, init=begun.init) if plan.init == "auto" else plan
-            plan = replace(plan, population=begun.population) if plan.population == "auto" else plan
-            lost = {point.hash for point in begun.points} - {point.hash for point in plan.points}
+            before = self.read_plan()
+            plan = replace(plan, **{"init": before.init}) if plan.init == "auto" else plan
+            plan = replace(plan, population=before.population) if plan.population == "auto" else plan
+            lost = {point.hash for point in before.points} - {point.hash for point in plan.points}
             if lost:
                 raise ValueError(
                     f"{self.path} holds another study: {len(lost)} of its models are not in this one. "
@@ -575,7 +577,7 @@ def table_of_runs(configs: Mapping[str, "Config"], scores: Mapping[str, Sequence
     runs = []
     for name, config in configs.items():
         same = [other.parameters for other in configs.values() if other.method == config.method]
-        varied = [key for key in config.parameters if len({json.dumps(given.get(key)) for given in same}) > 1]
+        varied = [key for key in config.parameters if len({json.dumps(parameters.get(key)) for parameters in same}) > 1]
         parameter = next(iter([*varied, *config.parameters]), "")
         value = config.parameters.get(parameter)
         strength = float(value) if isinstance(value, int | float) else None

@@ -1,4 +1,4 @@
-"""What a worker does with models: train them, one by one or several as one, encode once, score, store it all.
+"""The work on models: train them, one by one or several as one, encode once, score, store it all.
 
 As a process it reads models from its input, one per line, and answers with the outcome of each. A process of its own
 rather than multiprocessing: it has one thread from the first import on, it needs nothing of the caller's main module,
@@ -39,8 +39,11 @@ _KEPT = ("run.json", "model.safetensors", "history.parquet", "codes.npy", "kl.np
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one model. status: done, failed, found (done before), busy (another process has it), full (no space on the
-    disk), unshared (the study is not visible there) or trained (with others, and not scored yet)."""
+    """What became of a task for a model.
+
+    status: done, failed, found (done before), busy (another process has it), full (no space on the disk), unshared (the
+    study is not visible there) or trained (with others, and not scored yet).
+    """
 
     hash: str
     status: str

@@ -1,4 +1,4 @@
-"""What method and strength do to scores and their variance, and to the dependence and the number of latents."""
+"""The effects of method and strength on scores and their variance, and on the dependence and the number of latents."""
 
 from collections.abc import Sequence
 from typing import Any

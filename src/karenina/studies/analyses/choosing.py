@@ -1,4 +1,4 @@
-"""How good a choice is: of a model by a label-free score, and of a setting by a metric."""
+"""The quality of a choice: of a model by a label-free score, and of a setting by a metric."""
 
 from collections.abc import Sequence
 
