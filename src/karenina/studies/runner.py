@@ -131,7 +131,9 @@ def _work(study: Study, plan: Plan, mine: Sequence[Point], workers: int | None, 
         _check_data(left)
     tally = Tally(len(mine))
     together = populations(plan)
-    with _pool(study, plan, workers, ray) as pool, display(study, tally, points, quiet) as shown:
+    panel = sys.stdout.isatty() and not quiet
+    display = LivePanel(study, tally, points) if panel else Lines(tally, points, quiet)
+    with _pool(study, plan, workers, ray) as pool, display as shown:
         while left:
             failed = sum(name in points for name in study.status(plan).failed)
             tally.start(len(mine) - len(left) - failed, failed)
@@ -540,12 +542,6 @@ class LivePanel:
             Text(visible(f"failed: {line}"), style="red", overflow="ellipsis", no_wrap=True) for line in self.failures
         ]
         return Group(Text(head), Padding(bar, 0), running, *failures)  # a bar by itself does not end its line
-
-
-def display(study: Study, tally: Tally, points: Mapping[str, Point], quiet: bool) -> "LivePanel | Lines":
-    if sys.stdout.isatty() and not quiet:
-        return LivePanel(study, tally, points)
-    return Lines(tally, points, quiet)
 
 
 def duration(seconds: float) -> str:

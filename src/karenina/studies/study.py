@@ -205,7 +205,11 @@ class Study:
                 )
         # Hidden files are parts of files that are being written. Whether there is a study is asked again, as another
         # process may be making it just now.
-        elif self._has_files() and not file.exists():
+        elif (
+            self.path.is_dir()
+            and any(not entry.name.startswith(".") for entry in self.path.iterdir())
+            and not file.exists()
+        ):
             raise ValueError(f"{self.path} is not empty and not a study")
         text = plan.to_toml()
         assert parse(text, check=False) == plan
@@ -218,9 +222,6 @@ class Study:
             sweep(self.path / name)
         self.plan = plan
         return plan
-
-    def _has_files(self) -> bool:
-        return self.path.is_dir() and any(not entry.name.startswith(".") for entry in self.path.iterdir())
 
     def names(self, what: str) -> set[str]:
         """Return the names of the whole files in a folder of the study: a hidden one is still being written."""
@@ -366,7 +367,7 @@ class Study:
         threshold = plan.selection.kl_threshold
         if threshold == ACTIVE_KL:
             return rows
-        active = float((self._array(name, "kl.npy", plan) > threshold).sum())
+        active = float((self.array(name, "kl.npy", plan) > threshold).sum())
         return [[*row[:4], active, row[5]] if row[0] == "informative_latents" else row for row in rows]
 
     def words_of(self, metrics: Mapping[str, tuple[str, str]]) -> "pd.DataFrame":
@@ -413,14 +414,15 @@ class Study:
 
     # Runs
 
-    def array(self, name: str, file: str) -> "NDArray[Any]":
-        """Return an array that a worker wrote for a run; a ValueError that says what to do if it is damaged."""
-        return self._array(name, file, self.plan)
+    def array(self, name: str, file: str, plan: Plan | None = None) -> "NDArray[Any]":
+        """Return an array that a worker wrote for a run; a ValueError that says what to do if it is damaged.
 
-    def _array(self, name: str, file: str, plan: Plan) -> "NDArray[Any]":
+        plan: spares reading it.
+        """
         import numpy as np
 
-        path, scores = self.run_path(name) / file, self.scores_path(name, plan.evaluation.hash)
+        path = self.run_path(name) / file
+        scores = self.scores_path(name, (plan or self.plan).evaluation.hash)
         # A run that was scored with other settings has no checksum of these.
         expected = read_scores(scores)["files"].get(file) if scores.exists() else None
         with intact(path, _MAKE_AGAIN):
