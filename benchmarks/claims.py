@@ -21,7 +21,7 @@ from karenina.papers.locatello2019.tables import METRICS, UNSUPERVISED
 from karenina.studies.analyses.by_setting import variance_explained
 from karenina.studies.analyses.choosing import beats_random
 from karenina.studies.analyses.correlations import dynamics, udr_versions
-from karenina.studies.analyses.shared import wide_table
+from karenina.studies.analyses.scores import wide_table
 from karenina.studies.study import Study
 
 Statistic = Callable[[pd.DataFrame], float]

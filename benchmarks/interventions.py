@@ -20,7 +20,7 @@ import numpy as np
 from timing import cpu_seconds
 
 import karenina
-from karenina.evaluation.data import inputs, sampler_of
+from karenina.evaluation.scoring import inputs, sampler_of
 from karenina.metrics import z_diff, z_max_variance, z_min_variance
 
 METRICS: dict[str, Any] = {"z_diff": z_diff, "z_min_variance": z_min_variance, "z_max_variance": z_max_variance}

@@ -12,8 +12,7 @@ import numpy as np
 from report import opening
 from timing import cpu_seconds
 
-from karenina.evaluation.data import data_of
-from karenina.evaluation.scoring import evaluate
+from karenina.evaluation.scoring import data_of, evaluate
 from karenina.pages.contents import Contents, EncodedImages, _compared
 from karenina.pages.page import write
 from karenina.studies.plan import Selection

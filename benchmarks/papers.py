@@ -20,10 +20,10 @@ from PIL import Image
 
 import karenina
 from karenina.papers import items, paper_of
-from karenina.studies.plan import PRESETS
+from karenina.studies.plan import presets
 
 MOST = 2 * 180.0  # CPU seconds: three minutes of two cores
-NAMES = [name for name in PRESETS if len(items()[paper_of(f"{name} at smoke scale") or ""]) > 1]
+NAMES = [name for name in presets() if len(items()[paper_of(f"{name} at smoke scale") or ""]) > 1]
 # What a study of photographs, which have no labels, has nothing for.
 UNLABELLED = 11
 

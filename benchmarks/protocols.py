@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import karenina
-from karenina.evaluation.data import sampler_of
+from karenina.evaluation.scoring import sampler_of
 from karenina.metrics import dci, dci_from_importance, sap, z_diff, z_min_variance
 from karenina.tasks import fairness
 

@@ -29,7 +29,7 @@ from pages import DOCS
 from results_pages import OWN, RESULTS, is_figure, kept_file, pages, picture, shown
 
 import karenina
-from karenina.evaluation.data import data_of, inputs, sampler_of
+from karenina.evaluation.scoring import data_of, inputs, sampler_of
 from karenina.papers import make, paper_of
 from karenina.studies.plan import Plan, preset
 from karenina.studies.published import TABLES, baselines, publish, scoring

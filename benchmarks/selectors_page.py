@@ -9,7 +9,7 @@ from karenina.numerics.resampling import jackknife
 from karenina.papers.locatello2019.tables import METRICS
 from karenina.papers.tables import name
 from karenina.studies.analyses.choosing import direction, outcomes, selectors
-from karenina.studies.analyses.shared import wide_table
+from karenina.studies.analyses.scores import wide_table
 from karenina.studies.study import Study
 
 SELECTORS = """# Which score should choose a model when there are no labels?

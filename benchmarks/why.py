@@ -28,7 +28,7 @@ from karenina.papers.holtz2022.tables import METRICS as THREE
 from karenina.papers.locatello2019.tables import METRICS as SIX
 from karenina.selection import dynamics, udr
 from karenina.studies.analyses.by_setting import variance_explained
-from karenina.studies.analyses.shared import wide_table
+from karenina.studies.analyses.scores import wide_table
 from karenina.studies.study import Study
 from karenina.tasks import label_noise
 from karenina.training.learners import PopulationLearner

@@ -15,7 +15,7 @@ from karenina.papers import printed
 from karenina.papers.holtz2022.tables import METRICS as THREE
 from karenina.papers.locatello2019.tables import METRICS as SIX
 from karenina.papers.tables import name as shown
-from karenina.studies.analyses.shared import Scores, wide_table
+from karenina.studies.analyses.scores import Scores, wide_table
 from karenina.studies.study import Study
 
 Lines = list[dict[str, Any]]

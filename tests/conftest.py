@@ -78,14 +78,11 @@ class InThisProcess:
         pass
 
     def run(self, tasks, tick):
-        from karenina.studies.worker import execute, execute_together
+        from karenina.studies.worker import perform
 
         for task in tasks:
-            points = task if isinstance(task, tuple) else (task,)
-            if isinstance(task, tuple):
-                yield execute_together(str(self.folder.path), points, 60)
-            for point in points:
-                yield execute(str(self.folder.path), point, self.plan.evaluation, 60)
+            for one in (task, *((point,) for point in task if len(task) > 1)):
+                yield perform(str(self.folder.path), one, self.plan.evaluation, 60)
 
 
 @pytest.fixture(scope="session")

@@ -98,14 +98,14 @@ def test_the_site_is_built_without_a_broken_link_and_every_page_is_in_its_naviga
 
 def test_the_readme_counts_right():
     from karenina.audit.experiments import EXPERIMENTS
-    from karenina.cli.rank import _BY
+    from karenina.evaluation.criteria import CRITERIA
     from karenina.metrics.registry import METRICS
     from karenina.training.methods import METHODS
 
     text = (ROOT / "README.md").read_text()
     counted = {"metrics, per factor": sum(not one.codes_only for one in METRICS.values())}
     counted |= {"experiments with a known answer": len(EXPERIMENTS)}
-    counted |= {"other scores": sum(not name.startswith(("udr", "dynamics")) for name in _BY)}
+    counted |= {"other scores": sum(not name.startswith(("udr", "dynamics")) for name in CRITERIA)}
     assert {words: int(re.search(rf"(\d+) {words}", text)[1]) for words in counted} == counted
     assert len(METHODS) == 7 + 4 + 2  # "seven VAEs, four methods ..., InfoGAN, PCA"
 

@@ -4,7 +4,9 @@ From it come the fields of a run's config, the arguments of `karenina.train` and
 study file and the options of `karenina train`. A new setting is one entry here, and the place that reads it.
 """
 
+import hashlib
 import inspect
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -125,6 +127,37 @@ def split_settings(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     """Return all settings, defaults included, and whatever else was given, such as parameters of the method."""
     settings = {name: given.get(name, setting.default) for name, setting in SETTINGS.items()}
     return settings, {name: value for name, value in given.items() if name not in SETTINGS}
+
+
+def canonical(value: Any) -> Any:
+    """Return an integer for a float that is one: 1 and 1.0 are the same strength."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def identity(model: Any) -> dict[str, Any]:
+    """Return what a model's hash is made of, data set and seed aside: its method, its parameters and its settings.
+
+    model: the config of a run, or a point of a study. Settings that have the value from before there was a choice are
+    left out, so that models have the hash that they had then.
+    """
+    parameters = {name: canonical(value) for name, value in dict(model.parameters).items()}
+    settings = {name: canonical(getattr(model, name)) for name in SETTINGS}
+    chosen = {name: value for name, value in settings.items() if value != SETTINGS[name].before}
+    return {"method": model.method, "parameters": parameters, **chosen}
+
+
+def hash_of(value: Any) -> str:
+    """Return the SHA-256 of what JSON can hold."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def setting_of(model: Any) -> str:
+    """Return the short hash of what a model shares with those that differ from it in data set and seed alone.
+
+    model: the config of a run, or a point of a study. They have one hash where the plan leaves no choice to us: a point
+    keeps its "auto", while a config says what that became, and has the defaults among its parameters.
+    """
+    return hash_of(identity(model))[:8]
 
 
 def number(name: str, value: Any) -> float:

@@ -6,7 +6,7 @@ import pytest
 import karenina
 from karenina.data import TableDataSet, load
 from karenina.data.sampling import biased
-from karenina.evaluation.data import data_of, inputs
+from karenina.evaluation.scoring import data_of, inputs
 from karenina.papers.eastwood2018.teapots import in_gap
 
 

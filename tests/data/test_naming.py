@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import karenina
 from karenina.data import join_name, load, load_again, split_name
-from karenina.evaluation.data import data_of, inputs
+from karenina.evaluation.scoring import data_of, inputs
 from karenina.papers.eastwood2018.teapots import in_gap
 
 

@@ -6,12 +6,11 @@ import pytest
 import karenina
 from karenina.cli import study as study_commands
 from karenina.data import DataSet, FactorBox, FactorGrid
-from karenina.evaluation.data import LEAST_BLOCKS, MOST_VALUES, sampler_of
-from karenina.evaluation.scoring import evaluate
+from karenina.evaluation.scoring import LEAST_BLOCKS, MOST_VALUES, evaluate, sampler_of
 from karenina.metrics.interventions import GroupedRows
 from karenina.numerics.blocks import Blocks
-from karenina.studies.estimate import estimate
 from karenina.studies.plan import Scoring, parse
+from karenina.studies.runner import estimate
 from karenina.studies.study import Study
 
 
@@ -73,7 +72,7 @@ def test_data_that_lacks_rows_of_factors_keeps_to_its_rows(name, tmp_path):
 
 
 def test_teapots_and_sprites_are_drawn_from_the_model(monkeypatch):
-    monkeypatch.setattr("karenina.evaluation.data.LEAST_BLOCKS", 2)
+    monkeypatch.setattr("karenina.evaluation.scoring.LEAST_BLOCKS", 2)
     for name in ("teapots", "color_dsprites"):
         run = karenina.train(name, "vae", network="linear", latents=2, steps=1)
         data = karenina.load(name)

@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 
 import karenina
-from karenina.evaluation.data import data_of, inputs
-from karenina.evaluation.measures import (
+from karenina.evaluation.scoring import (
     NOISED,
     Measured,
+    data_of,
+    evaluate,
     has_gap,
+    inputs,
     label_noise,
     measure,
     measures,
     regression,
     zero_shot,
 )
-from karenina.evaluation.scoring import evaluate
 from karenina.papers.eastwood2018.teapots import in_gap
 from karenina.studies.plan import Scoring, parse
 
@@ -93,7 +94,7 @@ def test_zero_shot_of_a_model_that_never_saw_the_corner(tmp_path):
     assert has_gap(data.name)
     assert not in_gap(inputs(data, 300)[1]).any()
     found = evaluate(run, data, metrics=["mig"], rows=200, also=["zero_shot"])
-    rows = {(metric, of): value for metric, family, _, of, value, _ in found.more if family == "task"}
+    rows = {(metric, of): value for metric, family, _, of, value, _ in found.measures if family == "task"}
     assert {metric for metric, _ in rows} == {
         f"zero_shot_{model}_{where}" for model in ("lasso", "forest") for where in ("inside", "outside")
     }

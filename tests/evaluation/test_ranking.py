@@ -11,9 +11,8 @@ import karenina
 from karenina._console import plain_console
 from karenina.cli import app
 from karenina.drawing.pictures import save_reconstructions, traverse
-from karenina.evaluation.data import inputs
 from karenina.evaluation.ranking import CRITERIA, centrality, pipe, plot_pairs, rank
-from karenina.evaluation.scoring import evaluate
+from karenina.evaluation.scoring import evaluate, inputs
 from karenina.fitting.encoding import encode
 from karenina.fitting.export import export
 from karenina.training.run import decoder_jacobian
@@ -259,7 +258,7 @@ def test_tasks_go_into_the_table(runs):
 def test_a_row_is_one_line_of_what_differs(runs, tmp_path, monkeypatch):
     other = tmp_path / "with a name that is longer than a terminal has room for, as names of runs often are"
     karenina.train("blobs", "dip_vae_i", seed=0, latents=4, steps=30, trace=True, out=other)
-    monkeypatch.setattr("karenina.cli.rank.console", lambda: plain_console(width=80))
+    monkeypatch.setattr("karenina.cli.score.console", lambda: plain_console(width=80))
 
     def lines(*paths):
         words = ["rank", *map(str, paths), "--by", "elbo", "--rows", "50"]

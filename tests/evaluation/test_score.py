@@ -33,7 +33,7 @@ def test_the_advice_to_give_the_data_can_be_followed(own):
         karenina.score(run, metrics=["mig"], data=given) for given in (data, own / "mine.npz", str(own / "mine.npz"))
     ]
     assert tables[0].factor_names == ("row", "column")
-    images, factors = karenina.evaluation.data.inputs(data)
+    images, factors = karenina.evaluation.scoring.inputs(data)
     alone = karenina.score(run.encode(images)[0], factors, metrics=["mig"])
     assert {table["mig"].value for table in tables} == {alone["mig"].value}
 
@@ -85,5 +85,5 @@ def test_images_are_encoded_once(monkeypatch):
     monkeypatch.setattr(run, "encode", lambda images: encoded.append(len(images)) or encode(images))
     found = karenina.evaluate(run, metrics=(), rows=100, seed=3)
     assert encoded == [100]
-    images, _ = karenina.evaluation.data.inputs(karenina.load("blobs"), 100, 3)
+    images, _ = karenina.evaluation.scoring.inputs(karenina.load("blobs"), 100, 3)
     assert found.label_free.items() >= run.evaluate(images, 3).items()

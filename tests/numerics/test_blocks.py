@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from karenina.evaluation.data import blocks_for
+from karenina.evaluation.scoring import blocks_for
 from karenina.metrics import z_diff, z_max_variance, z_min_variance
 from karenina.metrics.interventions import GroupedRows
 from karenina.numerics.blocks import Blocks

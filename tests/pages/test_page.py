@@ -142,7 +142,7 @@ def test_runs_give_the_table_and_the_ranking_that_their_study_gives(study, monke
 
 
 def test_images_that_are_gone_are_said_and_the_rest_is_shown(make_study, tmp_path, unlabelled):
-    from karenina.evaluation.data import load_cached
+    from karenina.evaluation.scoring import load_cached
 
     own = tmp_path / "own.npz"
     own.write_bytes(unlabelled.read_bytes())

@@ -16,7 +16,7 @@ from karenina.papers.holtz2022 import tables as holtz2022
 from karenina.papers.locatello2019 import tables as locatello2019
 from karenina.papers.locatello2019 import tasks as locatello2019_tasks
 from karenina.papers.tables import PaperTable, compared, markdown
-from karenina.studies.analyses.shared import wide_table
+from karenina.studies.analyses.scores import wide_table
 from karenina.studies.plan import parse
 from karenina.studies.study import NotEnough, Study, _made_from, schema, write_parquet
 

@@ -11,7 +11,7 @@ from scipy import stats
 from karenina.numerics.resampling import kendall, median_bounds, spearman
 from karenina.studies import analyses
 from karenina.studies.analyses import ANALYSES
-from karenina.studies.analyses.shared import wide_table
+from karenina.studies.analyses.scores import wide_table
 from karenina.studies.study import NotEnough
 
 mpl.use("agg")

@@ -43,16 +43,16 @@ def test_a_plan_measures_time_and_disk(tmp_path, smoke):
 
 def test_a_plan_measures_scoring_as_the_study_would_score(smoke, monkeypatch):
     """All settings of [evaluation], among them the tasks, which cost most."""
-    from karenina.studies import estimate
+    from karenina.studies import runner
 
     asked = {}
     monkeypatch.setattr(
-        estimate,
+        runner,
         "evaluate",
         lambda run, data, **given: asked.update(given) or SimpleNamespace(intervention_seconds=0.0),
     )
     scoring = replace(smoke.evaluation, tasks=True, repeats=3, rows=77)
-    estimate.estimate(replace(smoke, evaluation=scoring, methods=smoke.methods[:1]))
+    runner.estimate(replace(smoke, evaluation=scoring, methods=smoke.methods[:1]))
     assert asked == asdict(scoring)
 
 

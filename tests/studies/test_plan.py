@@ -5,8 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from karenina.studies.estimate import estimate
+import karenina
+from karenina._settings import setting_of
 from karenina.studies.plan import SCALES, Point, parse, preset, presets
+from karenina.studies.runner import estimate
 from karenina.studies.study import Study
 
 TEXT = "data = 'blobs'\nseeds = 2\n[methods.beta_vae]\nbeta = [1, 4]\n"
@@ -217,3 +219,20 @@ def test_data_without_labels_can_be_estimated_as_it_can_be_run(tmp_path):
     text = f"data = '{tmp_path / 'own.npz'}'\nseeds = 1\nsteps = 2\nlatents = 2\nmethods.vae = {{}}\n"
     found = estimate(parse(text + 'evaluation = {metrics = ["mig"], rows = 50, tasks = true}'))
     assert found.score_seconds > 0
+
+
+def test_a_plan_that_leaves_nothing_open_has_the_settings_of_its_runs():
+    plan = parse("""
+    data = ['blobs', 'blobs:side=8']
+    seeds = 2
+    steps = 1
+    latents = 2
+    network = "linear"
+    learning_rate = 0.001
+    reconstruction_weight = 1.0
+    init = "he"
+    methods.beta_vae = {beta = [1, 4]}
+    """)
+    runs = [karenina.train(point.data, point.method, **point.arguments) for point in plan.points]
+    assert [setting_of(run.config) for run in runs] == [point.setting for point in plan.points]
+    assert len({point.setting for point in plan.points}) == 2

@@ -14,7 +14,7 @@ from karenina import results
 from karenina.studies.plan import parse
 from karenina.studies.runner import run
 from karenina.studies.study import Study
-from karenina.studies.worker import populations, take_share, train_population
+from karenina.studies.worker import populations, take_seconds, train_population
 
 TEXT = """
 name = "small"
@@ -130,10 +130,10 @@ def test_each_model_has_its_share_of_the_time(tmp_path, in_this_process):
     train_population(str(tmp_path), points, 60.0)
     passed = time.perf_counter() - started
     planted = {point.hash: 1000.0 + i for i, point in enumerate(points)}
-    shares = [take_share(folder, point.hash) for point in points]
+    shares = [take_seconds(folder, point.hash) for point in points]
     assert len(set(shares)) == 1
     assert 0 < sum(shares) <= passed
-    assert take_share(folder, points[0].hash) == 0  # counted once
+    assert take_seconds(folder, points[0].hash) == 0  # counted once
     for name, seconds in planted.items():
         (tmp_path / "populations" / f"{name}.seconds").write_text(str(seconds))
     run(plan, tmp_path, quiet=True)

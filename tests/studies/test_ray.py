@@ -67,7 +67,7 @@ def test_an_address_that_does_not_answer_is_an_error_in_seconds(smoke, tmp_path,
 
 @needs_ray
 def test_something_else_that_answers_is_no_cluster(smoke, tmp_path, monkeypatch):
-    monkeypatch.setattr("karenina.studies.ray._SECONDS", 3.0)
+    monkeypatch.setattr("karenina.studies.runner._SECONDS_TO_JOIN", 3.0)
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(ValueError, match="no Ray cluster"):
         run(smoke, tmp_path / "study", ray=f"127.0.0.1:{server.getsockname()[1]}", quiet=True)
 

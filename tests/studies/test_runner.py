@@ -23,12 +23,11 @@ import pytest
 
 import karenina
 from karenina import results
-from karenina.evaluation.data import load_cached
+from karenina.evaluation.scoring import load_cached
 from karenina.studies import runner as runner_module
 from karenina.studies import worker as task_module
 from karenina.studies.plan import parse, preset
-from karenina.studies.ray import _try_out
-from karenina.studies.runner import Pool, run
+from karenina.studies.runner import Pool, _try_out, run
 from karenina.studies.study import COLUMNS, Study, claim, exclusive, find_plan, read_claim, retry
 from karenina.studies.worker import Outcome, execute
 
@@ -210,7 +209,7 @@ def test_shards_are_parts_and_the_last_one_writes_the_results(finished, smoke, t
             pass
 
         def run(self, tasks, tick):
-            for point in (point for task in tasks for point in (task if isinstance(task, tuple) else [task])):
+            for point in (point for task in tasks for point in task):
                 copy(finished, out, point)
                 ran.append(point.hash)
                 yield Outcome(point.hash, "done")
@@ -351,7 +350,7 @@ def test_a_model_that_kills_its_worker_fails_after_two_tries(smoke, tmp_path, mo
     script.chmod(0o755)
     monkeypatch.setattr("karenina.studies.runner.sys.executable", str(script))
     with Pool(folder, smoke, 2) as pool:
-        outcomes = list(pool.run(smoke.points[:3], 1.0))
+        outcomes = list(pool.run([(point,) for point in smoke.points[:3]], 1.0))
     assert sorted(outcome.hash for outcome in outcomes) == sorted(point.hash for point in smoke.points[:3])
     assert all("died 2 times (SIGKILL)" in outcome.reason for outcome in outcomes)
     assert len(folder.status().failed) == 3
@@ -376,7 +375,7 @@ def test_workers_import_nothing_from_the_working_directory(smoke, tmp_path, stra
     folder = Study(tmp_path / "study")
     folder.adopt(smoke)
     with Pool(folder, smoke, 1) as pool:
-        outcomes = [outcome for outcome in pool.run(smoke.points[:1], 60.0) if outcome]
+        outcomes = [outcome for outcome in pool.run([smoke.points[:1]], 60.0) if outcome]
     assert strangers() == []
     assert [outcome.status for outcome in outcomes] == ["done"]
 
@@ -397,7 +396,7 @@ def test_nor_does_what_the_command_line_starts(strangers):
 
 
 def test_nor_does_looking_for_a_ray_cluster(strangers, monkeypatch):
-    monkeypatch.setattr("karenina.studies.ray._SECONDS", 8.0)  # it tries for 40 where nothing answers
+    monkeypatch.setattr("karenina.studies.runner._SECONDS_TO_JOIN", 8.0)  # it tries for 40 where nothing answers
     with pytest.raises(ValueError, match="no Ray cluster"):
         _try_out("127.0.0.1:9")
     assert strangers() == []
@@ -432,8 +431,8 @@ def test_a_runner_that_waits_says_for_what(finished, smoke, tmp_path, monkeypatc
         def __exit__(self, *error):
             pass
 
-        def run(self, points, tick):
-            assert points == [point]
+        def run(self, tasks, tick):
+            assert tasks == [(point,)]
             yield Outcome(point.hash, "busy")
 
     def sleep(seconds):

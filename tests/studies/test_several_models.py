@@ -10,8 +10,8 @@ import pytest
 import karenina
 from karenina._active import ACTIVE_KL
 from karenina.cli.report import compare as compare_command
-from karenina.evaluation.data import data_of
 from karenina.evaluation.ranking import rank
+from karenina.evaluation.scoring import data_of
 from karenina.pages.contents import read_runs, read_study
 from karenina.studies.runner import run
 from karenina.studies.study import Study
@@ -88,7 +88,7 @@ def test_all_to_all_among_some_seeds_of_each_setting_of_a_method(finished, smoke
 
 
 def test_one_threshold_everywhere():
-    from karenina.cli.rank import rank as rank_command
+    from karenina.cli.score import rank as rank_command
     from karenina.pages.compare import compare
     from karenina.pages.demo import PLAN
     from karenina.selection import plain_scores, udr

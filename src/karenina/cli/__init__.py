@@ -11,8 +11,8 @@ import typer
 from karenina._console import say
 from karenina._process import exit_code, stops_heard
 from karenina._version import __version__
-from karenina.cli import audit, data, fit, rank, report, score, study, train
-from karenina.cli._help import App, complain
+from karenina.cli import audit, data, fit, report, score, study, train
+from karenina.cli._common import App, complain
 
 app = App(
     name="karenina",
@@ -21,7 +21,7 @@ app = App(
 app.add_typer(data.data_app, name="data")
 app.add_typer(study.study_app, name="study")
 COMMANDS: tuple[Callable[..., None], ...] = (
-    train.train, score.score, rank.rank, report.report, report.show, report.compare, report.demo, audit.audit,
+    train.train, score.score, score.rank, report.report, report.show, report.compare, report.demo, audit.audit,
     fit.fit, fit.encode, fit.export,
 )  # fmt: skip
 for command in COMMANDS:

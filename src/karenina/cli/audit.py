@@ -1,4 +1,4 @@
-"""The command `audit`. Registered by karenina.cli."""
+"""`karenina audit`: metrics where the right answer is known."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,8 +8,7 @@ import typer
 import karenina
 from karenina._console import print_json, say
 from karenina._process import cores
-from karenina.cli._common import Json, bar, console
-from karenina.cli._help import completing
+from karenina.cli._common import Json, bar, completing, console, table
 
 
 def audit(
@@ -50,12 +49,11 @@ def audit(
     ] = Path("audit"),
     as_json: Json = False,
 ) -> None:
-    """Put metrics, also your own, through experiments whose right answer is known.
+    """Test metrics, also your own, where the right answer is known.
 
     Writes curves, Table 1 of Carbonneau et al. (2022) (codes that are modular but not compact) and its Table 2,
     computed: every tick with its number and its rule.
     """
-
     if hyperparameters:
         _print_hyperparameters(metrics, protocol or ["ours"], full, as_json)
         return
@@ -93,11 +91,8 @@ def audit(
         }
         print_json({**tables, "failures": failed, "files": list(written)})
         return
-    screen, cases, answers = (
-        console(),
-        karenina.audit.pages.table_1_text(found),
-        karenina.audit.pages.characteristics_text(found, short=True),
-    )
+    screen, cases = console(), karenina.audit.pages.table_1_text(found)
+    answers = karenina.audit.pages.characteristics_text(found, short=True)
     answers = answers.loc[:, (answers != "–").any()]
     for name in dict.fromkeys(key.protocol for key in found.keys):
         if "redundancy" in found.about["experiments"]:
@@ -114,7 +109,6 @@ def audit(
 
 
 def _print_hyperparameters(metrics: list[str] | None, protocols: list[str], trees: bool, as_json: bool) -> None:
-
     found = karenina.audit._hyperparameters.hyperparameters(metrics or None, protocols, trees=trees)
     if as_json:
         print_json(found)
@@ -125,11 +119,8 @@ def _print_hyperparameters(metrics: list[str] | None, protocols: list[str], tree
 
 
 def _print(screen: Any, title: str, frame: Any) -> None:
-    from rich.table import Table
-
-    table = Table(*map(str, frame.columns), title=title, box=None, pad_edge=False, header_style="bold")
-    table.title_justify = "left"
+    shown = table(*map(str, frame.columns), title=title, title_justify="left")
     for line in frame.to_numpy():
-        table.add_row(*line)
-    screen.print(table)
+        shown.add_row(*line)
+    screen.print(shown)
     screen.print()

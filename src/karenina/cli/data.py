@@ -8,27 +8,38 @@ import typer
 
 import karenina
 from karenina._console import next_steps, print_json, say
-from karenina.cli._common import DataDir, DataName, FactorsCsv, Grey, Json, Size, Strict, bar, console, with_options
-from karenina.cli._help import App, completing
+from karenina.cli._common import (
+    App,
+    DataDir,
+    DataName,
+    FactorsCsv,
+    Grey,
+    Json,
+    Size,
+    Strict,
+    bar,
+    completing,
+    console,
+    in_one_word,
+    table,
+)
 
 data_app = App(help="List, look at and download data sets.")
 
 
 @data_app.command("list")
 def data_list(data_dir: DataDir = None, as_json: Json = False) -> None:
-    """Every data set by name, its factors, and whether it is rendered or read from an official file."""
-    from rich.table import Table
-
+    """List every data set, its factors, and where its images are from."""
     entries = karenina.data.catalogue(data_dir)
     if as_json:
         print_json([asdict(entry) for entry in entries])
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    listed = table()
     for heading in ("name", "factors", "images", "source"):
-        table.add_column(heading, overflow="fold")
+        listed.add_column(heading, overflow="fold")
     for entry in entries:
-        table.add_row(entry.name, entry.factors, entry.images, entry.source)
-    console().print(table)
+        listed.add_row(entry.name, entry.factors, entry.images, entry.source)
+    console().print(listed)
 
 
 @data_app.command("show")
@@ -47,8 +58,7 @@ def data_show(
     as_json: Json = False,
 ) -> None:
     """Draw one row per factor: that factor varied, the others fixed."""
-
-    word = with_options(name, size, grey, factors_csv, strict)
+    word = in_one_word(name, size, grey, factors_csv, strict)
     data = karenina.data.load(str(word), data_dir=data_dir)
     out = out or Path(f"{karenina.data.split_name(data.name)[0]}.png")
     karenina.data.dataset.draw_sheet(data, out, columns=columns, seed=seed)
@@ -69,8 +79,10 @@ def data_get(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Download the official files of a data set: checked, resumed after a cut, in place only when whole."""
+    """Download the official files of a data set.
 
+    Their checksums are checked; a download that was cut is resumed, and a file is in place only when it is whole.
+    """
     if data_dir is None:
         raise ValueError("say where the files should go: --data-dir DIR, or set KARENINA_DATA")
     with bar("size", "speed") as shown:

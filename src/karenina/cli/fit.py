@@ -12,7 +12,19 @@ import typer
 import karenina
 from karenina._console import next_steps, print_json, say
 from karenina._process import exit_code
-from karenina.cli._common import Device, FactorsCsv, Grey, Json, Size, Strict, bar, use_device, with_options
+from karenina._settings import SETTINGS
+from karenina.cli._common import (
+    Device,
+    FactorsCsv,
+    Grey,
+    Json,
+    Size,
+    Strict,
+    bar,
+    in_one_word,
+    setting_option,
+    use_device,
+)
 
 
 def fit(
@@ -33,13 +45,13 @@ def fit(
         int | None, typer.Option(metavar="N", help="How many models to train, instead of a time.")
     ] = None,
     methods: Annotated[str | None, typer.Option(help="Of beta_vae,beta_tcvae,factor_vae,dip_vae_i,dip_vae_ii.")] = None,
-    latents: Annotated[int, typer.Option(help="Latents of each model.")] = 10,
+    latents: Annotated[int, setting_option("latents")] = SETTINGS["latents"].default,
     size: Size = None,
     grey: Grey = False,
     factors_csv: FactorsCsv = None,
     strict: Strict = False,
-    steps: Annotated[int | None, typer.Option(help="Training steps per model; default: what the time allows.")] = None,
-    network: Annotated[str, typer.Option(help="As in `train --set network=`.")] = "auto",
+    steps: Annotated[int | None, setting_option("steps", "what the time allows")] = None,
+    network: Annotated[str, setting_option("network")] = SETTINGS["network"].default,
     search: Annotated[str, typer.Option(help="grid (successive halving) or optuna (Bayesian).")] = "grid",
     track: Annotated[
         str | None, typer.Option(help="Log to tensorboard:DIR, mlflow:URI or wandb:PROJECT.", show_default=False)
@@ -48,14 +60,14 @@ def fit(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Images without labels: train many models, choose one, say how sure, and make a page.
+    """Train many models on images without labels, and choose one.
 
-    Ctrl-C and SIGTERM end it early, with the answer so far; the exit code is 130 and 143 then.
+    The answer says how sure the choice is, and is a page, too. Ctrl-C and SIGTERM end it early, with the answer so far;
+    the exit code is 130 and 143 then.
     """
     started = time.monotonic()  # what is imported below counts
-
     side: Any = int(size) if size is not None and size.isdecimal() else size
-    word = str(with_options(images, None, grey, factors_csv, strict))
+    word = str(in_one_word(images, None, grey, factors_csv, strict))
     piped = None if sys.stdout.isatty() else sys.stdout  # a bar takes lines for the screen: those of a pipe pass it by
 
     def tell(text: str) -> None:
@@ -118,12 +130,13 @@ def encode(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Write the codes of images to a table: a row per image, a column per latent, by its name if it has one."""
+    """Write the codes of images to a table.
 
+    It has a row per image and a column per latent, by its name if it has one.
+    """
     use_device(device)
-    count = karenina.fitting.encoding.encode(
-        run, str(with_options(images, None, False, None, strict)), out, active=active
-    )
+    word = str(in_one_word(images, None, False, None, strict))
+    count = karenina.fitting.encoding.encode(run, word, out, active=active)
     about = json.loads(karenina.fitting.encoding.beside(out).read_text(encoding="utf-8"))
     inactive = [one["name"] for one in about["latents"] if one["active"] is False]
     if as_json:
@@ -142,8 +155,10 @@ def export(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path("exported"),
     as_json: Json = False,
 ) -> None:
-    """Write a model for other programs: ONNX, TorchScript, or a folder for the Hugging Face hub."""
+    """Write a model for other programs.
 
+    As ONNX, as TorchScript, or as a folder for the Hugging Face hub.
+    """
     files = list(karenina.fitting.export.export(run, out, to))
     if as_json:
         print_json({"files": files})

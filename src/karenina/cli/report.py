@@ -1,4 +1,4 @@
-"""The commands that make pages: report, show, compare and demo. Registered by karenina.cli."""
+"""`karenina report`, `show`, `compare` and `demo`: the commands that make pages."""
 
 import sys
 from pathlib import Path
@@ -9,9 +9,10 @@ import typer
 import karenina
 from karenina._active import ACTIVE_KL
 from karenina._console import next_steps, print_json, say
-from karenina.cli._common import DataDir, Device, FactorsCsv, Grey, Json, OwnData, Size, use_device, with_options
+from karenina.cli._common import Device, Json, use_device, with_data_options
 
 
+@with_data_options
 def report(
     paths: Annotated[
         list[Path],
@@ -25,18 +26,11 @@ def report(
     megabytes: Annotated[
         float, typer.Option(metavar="N", help="Maximum size of the page; if needed, fewer models have live latents.")
     ] = 20.0,
-    data: OwnData = None,
-    size: Size = None,
-    grey: Grey = False,
-    factors_csv: FactorsCsv = None,
-    device: Device = None,
-    data_dir: DataDir = None,
     as_json: Json = False,
+    data: str | None = None,
+    data_dir: Path | None = None,
 ) -> None:
-    """One page that shows a study: which models to pick, every model, every analysis."""
-
-    data = with_options(data, size, grey, factors_csv)
-    use_device(device)
+    """Make a page of a study: models to pick, all models, all analyses."""
     progress = (lambda text: say(text, file=sys.stderr)) if sys.stderr.isatty() else None
     options: dict[str, Any] = {"figures": figures, "files": files, "megabytes": megabytes, "progress": progress}
     folders = [folder for path in paths for folder in karenina.fitting.folder.folders_of_models(path)]
@@ -44,6 +38,7 @@ def report(
     _wrote(karenina.pages.page.report(folders, where, data=data, data_dir=data_dir, **options), as_json)
 
 
+@with_data_options
 def show(
     run: Annotated[Path, typer.Argument(help="A run directory, or a fit, whose chosen model is shown.")],
     out: Annotated[
@@ -56,18 +51,14 @@ def show(
         ),
     ] = "prior",
     seed: Annotated[int, typer.Option(help="Which images the pictures show.")] = 0,
-    data: OwnData = None,
-    size: Size = None,
-    grey: Grey = False,
-    factors_csv: FactorsCsv = None,
-    device: Device = None,
-    data_dir: DataDir = None,
     as_json: Json = False,
+    data: str | None = None,
+    data_dir: Path | None = None,
 ) -> None:
-    """What a model has learnt: a page with live latents, and traversals (PNG, GIF) and reconstructions."""
+    """Show what a model has learnt, on a page and in pictures.
 
-    data = with_options(data, size, grey, factors_csv)
-    use_device(device)
+    The page has live latents; the pictures are traversals (PNG, GIF) and reconstructions.
+    """
     chosen = karenina.fitting.encoding.chosen_run(run).path
     assert chosen is not None
     page = karenina.pages.page.show(
@@ -80,27 +71,19 @@ def show(
     _wrote(page, as_json, pictures=pictures)
 
 
+@with_data_options
 def compare(
     first: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
     second: Annotated[Path, typer.Argument(metavar="RUN", help="Another, trained on the same data.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the page.")] = Path("comparison"),
     kl_threshold: Annotated[float, typer.Option(help="A latent is active if its KL exceeds this (nats).")] = ACTIVE_KL,
-    data: OwnData = None,
-    size: Size = None,
-    grey: Grey = False,
-    factors_csv: FactorsCsv = None,
-    device: Device = None,
-    data_dir: DataDir = None,
     as_json: Json = False,
+    data: str | None = None,
+    data_dir: Path | None = None,
 ) -> None:
-    """Two models side by side, each latent of one matched with one of the other."""
-
-    data = with_options(data, size, grey, factors_csv)
-    use_device(device)
-    _wrote(
-        karenina.pages.compare.compare(first, second, out, kl_threshold=kl_threshold, data=data, data_dir=data_dir),
-        as_json,
-    )
+    """Show two models side by side, their latents matched one to one."""
+    page = karenina.pages.compare.compare(first, second, out, kl_threshold=kl_threshold, data=data, data_dir=data_dir)
+    _wrote(page, as_json)
 
 
 def demo(
@@ -109,8 +92,7 @@ def demo(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """The main job in a minute: train a sweep, choose without labels, check with labels, make the page."""
-
+    """Train, choose, check and make a page of it, in a minute."""
     use_device(device)
     page, best = karenina.pages.demo.demo(
         out, workers, say=(lambda text: say(text, file=sys.stderr)) if as_json else say

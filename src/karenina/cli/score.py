@@ -1,36 +1,26 @@
-"""`karenina score`."""
+"""`karenina score` and `karenina rank`: scores with labels, and a ranking without."""
 
 import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 import karenina
-from karenina._console import say
+from karenina._active import ACTIVE_KL
+from karenina._console import next_steps, say
 from karenina._files import atomic
 from karenina._plugins import named
-from karenina.cli._common import (
-    DataDir,
-    Device,
-    FactorsCsv,
-    Grey,
-    Json,
-    OwnData,
-    Size,
-    console,
-    use_device,
-    with_options,
-)
-from karenina.cli._help import completing
-
-if TYPE_CHECKING:
-    from karenina.metrics.scoring import Table
-    from karenina.studies.plan import Scoring
+from karenina.cli._common import Json, bar, completing, console, own_data, table, with_data_options
+from karenina.evaluation.criteria import CRITERIA
 
 ROWS = 5000  # of a comparison of two runs
+# The criteria of a ranking, the versions of UDR by their short names.
+BY = tuple(name.replace("udr_lasso", "udr") for name in CRITERIA)
 
 
+@with_data_options
 def score(
     paths: Annotated[
         list[Path],
@@ -89,21 +79,17 @@ def score(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw bars, heat maps and Hinton diagrams into this file.")
     ] = None,
-    data: OwnData = None,
-    size: Size = None,
-    grey: Grey = False,
-    factors_csv: FactorsCsv = None,
-    device: Device = None,
-    data_dir: DataDir = None,
+    data: str | None = None,
+    data_dir: Path | None = None,
 ) -> None:
     """Score codes against factors, or a run, with every metric."""
-
     words = [name.strip() for name in metrics.split(",") if name.strip()] if metrics is not None else None
     names = None if words is None else [named(word) if ":" in word else word for word in words]
-    data = with_options(data, size, grey, factors_csv)
-    use_device(device)
     karenina.metrics.scoring.select(names, protocol)  # a misspelt name is an error before the work, not after
-    published = _published(against, protocol) if against is not None else None
+    published = None
+    if against is not None:  # where no models are published, that is an error before the work, too
+        published = karenina.studies.published.scoring(against)
+        karenina.studies.published.check_protocol(protocol, against)
     if any(path.is_dir() for path in paths) and (code_names or factor_columns or missing != "refuse"):
         raise ValueError("--codes, --factors and --missing go with files of codes and factors, not with runs")
     columns: dict[str, Any] = {"codes": code_names, "factors": factor_columns, "missing": missing}
@@ -112,50 +98,35 @@ def score(
         return
     if len(paths) == 1 and paths[0].is_dir():
         run = karenina.fitting.encoding.chosen_run(paths[0])
-        images = karenina.evaluation.data.data_of(run, data, data_dir)
-        given: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "tasks": tasks}
-        given |= {"interventions": interventions, "also": karenina.evaluation.scoring.ALSO_TASKS if tasks else ()}
+        images = karenina.evaluation.scoring.data_of(run, data, data_dir)
+        options: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "tasks": tasks}
+        options |= {"interventions": interventions, "also": karenina.evaluation.scoring.ALSO_TASKS if tasks else ()}
         if published is not None:
-            given["rows"] = published.rows
-        table = karenina.evaluation.scoring.run_table(
-            karenina.evaluation.scoring.evaluate(run, images, metrics=names, **given)
-        )
+            options["rows"] = published.rows
+        evaluated = karenina.evaluation.scoring.evaluate(run, images, metrics=names, **options)
+        found = karenina.evaluation.scoring.run_table(evaluated)
     else:
         if data is not None:
             raise ValueError("--data goes with a run directory")
         codes, factors, factor_names = karenina.metrics.files.read_codes(paths, **columns)
-        table = karenina.evaluation.scoring.score(
+        found = karenina.evaluation.scoring.score(
             codes, factors, names, protocol, repeats, seed, factor_names=factor_names, tasks=tasks
         )
     if csv is not None:
-        table.to_csv(csv)
-    place = _standing(table, against) if against is not None else None
+        found.to_csv(csv)
+    place = karenina.studies.published.standing(found, against) if against is not None else None
     if as_json:
-        print(
-            table.to_json() if place is None else json.dumps({**table.to_dict(), "against": place.to_dict("records")})
-        )
+        also = {} if place is None else {"against": place.to_dict("records")}
+        print(json.dumps({**found.to_dict(), **also}) if also else found.to_json())
     else:
-        console().print(table)
+        console().print(found)
         if place is not None:
             say(f"among the published models of {against} (docs/results):")
             formats = {"percentile": "{:.0f}".format}
             shown = place.to_string(index=False, float_format="{:.2f}".format, formatters=formats)
             say(*shown.split("\n"))
     if plot is not None:
-        karenina.metrics.scoring.plot_scores(table, plot)
-
-
-def _published(against: str, protocol: str | None) -> "Scoring":
-    """How the published models were scored; a ValueError before any work if there are none of this data set."""
-
-    how = karenina.studies.published.scoring(against)
-    karenina.studies.published.check_protocol(protocol, against)
-    return how
-
-
-def _standing(table: "Table", against: str) -> Any:
-
-    return karenina.studies.published.standing(table, against)
+        karenina.metrics.scoring.plot_scores(found, plot)
 
 
 def _compare(
@@ -169,8 +140,7 @@ def _compare(
     csv: Path | None,
     columns: dict[str, Any],
 ) -> None:
-    """The differences of two representations of the same rows."""
-
+    """Print the differences of two representations of the same rows."""
     if columns["missing"] != "refuse":
         raise ValueError("--missing drop might leave other rows of the one than of the other: drop them before")
     if paths[0].is_dir():
@@ -194,25 +164,118 @@ def _compare(
 
 
 def _encoded(paths: list[Path], seed: int, data: str | None, data_dir: Path | None) -> tuple[Any, Any, Any, list[bool]]:
-    """Codes of the same images by two runs of one data set, the factors, and which of these are continuous."""
-
+    """Return codes of the same images by two runs, their factors, and which of these are continuous."""
     runs = [karenina.fitting.encoding.chosen_run(path) for path in paths]
     names = [run.config.data for run in runs]
     if names[0] != names[1]:
         raise ValueError(f"one run was trained on {names[0]}, the other on {names[1]}: compare runs of one data set")
-    found = karenina.evaluation.data.data_of(runs[0], data, data_dir)
+    found = karenina.evaluation.scoring.data_of(runs[0], data, data_dir)
     if not found.labelled:
         raise ValueError(f"{names[0]} has no labels to compare scores with; `karenina rank` needs none")
-    images, factors = karenina.evaluation.data.inputs(found, ROWS, seed)
+    images, factors = karenina.evaluation.scoring.inputs(found, ROWS, seed)
     first, second = (run.encode(images)[0] for run in runs)
     return first, second, factors, [size is None for size in found.factor_sizes]
 
 
 def _same_rows(paths: list[Path], columns: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Codes of two files, and the factors, which must be the same in both."""
+    """Return the codes of two files, and the factors, which must be the same in both."""
     import numpy as np
 
     (first, factors, _), (second, others, _) = (karenina.metrics.files.read_codes([path], **columns) for path in paths)
     if np.shape(factors) != np.shape(others) or not np.array_equal(factors, others):
         raise ValueError(f"{paths[0]} and {paths[1]} have different factors: a comparison needs codes of the same rows")
     return first, second, factors
+
+
+@with_data_options
+def rank(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN", help="Run directories, a folder of runs, a fit, or a study; all on the same data set."
+        ),
+    ],
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"Score to rank by: {', '.join(BY)}.",
+            autocompletion=lambda incomplete: [name for name in BY if name.startswith(incomplete)],
+        ),
+    ] = "udr",
+    rows: Annotated[int, typer.Option(min=10, help="Number of images that each run encodes.")] = 10_000,
+    kl_threshold: Annotated[float, typer.Option(help="A latent is active if its KL exceeds this (nats).")] = ACTIVE_KL,
+    seed: Annotated[int, typer.Option(help="Seed for drawing the images.")] = 0,
+    as_json: Json = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Plot the similarity matrices of the best and the worst pair."),
+    ] = None,
+    data: str | None = None,
+    data_dir: Path | None = None,
+) -> None:
+    """Rank runs without labels; the best is first."""
+    folders = [folder for path in runs for folder in karenina.fitting.folder.folders_of_models(path)]
+    with bar("count") as shown:
+        task = shown.add_task("encode", total=None, count="")
+
+        def progress(done: int, total: int) -> None:
+            doing = "compare" if done == total else "encode"
+            shown.update(task, completed=done, total=total, description=doing, count=f"{done} of {total} runs")
+
+        ranking = karenina.evaluation.ranking.rank(
+            folders,
+            by,
+            rows=rows,
+            seed=seed,
+            kl_threshold=kl_threshold,
+            data=data,
+            data_dir=data_dir,
+            progress=progress,
+        )
+    if plot is not None:
+        karenina.evaluation.ranking.plot_pairs(ranking, plot)
+    if as_json:
+        print(ranking.frame.to_json(orient="records", indent=2))
+        return
+    frame = ranking.frame
+    apart, shared = karenina.evaluation.ranking.settings_apart([run.config for run in ranking.runs])
+    try:
+        folder = os.path.commonpath([os.path.dirname(run) for run in frame["run"]])
+    except ValueError:  # of paths from here and from the root
+        folder = ""
+    below = [os.path.relpath(run, folder) if folder else run for run in frame["run"]]
+    interval = [f"{low:.3f} .. {high:.3f}" if low == low else "-" for low, high in zip(frame["low"], frame["high"])]
+    columns: dict[str, list[str]] = {"rank": [str(rank) for rank in frame["rank"]], "run": below}
+    columns |= {"setting": apart} if any(apart) else {}
+    columns |= {"seed": [str(seed) for seed in frame["seed"]], "score": [f"{score:.3f}" for score in frame["score"]]}
+    columns |= {"interval": interval} if set(interval) != {"-"} else {}
+    columns |= {"active": [str(active) for active in frame["active"]]}
+    screen = console()
+    _cut(columns, screen.width)
+    listed = table()
+    for heading in columns:
+        listed.add_column(heading, justify="left" if heading in ("run", "setting") else "right", no_wrap=True)
+    for row in zip(*columns.values()):
+        listed.add_row(*row)
+    screen.width = max(screen.width, sum(max(map(len, [heading, *cells])) + 2 for heading, cells in columns.items()))
+    screen.print(listed)
+    if folder:
+        say(f"runs in {folder}")
+    say(f"all: {shared}")
+    screen.print(f"active: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
+    for latents, name in ranking.best_per_informative.items():
+        say(f"best with {latents} active latents: {name}")
+    if len(ranking.able):
+        best = ranking.frame["run"][ranking.able[0]]
+        more = own_data(data)
+        few = len(runs) <= 8
+        next_steps(("show", best, *more), ("report", *runs, *more) if few else ("score", best, *more))
+
+
+def _cut(columns: dict[str, list[str]], width: int) -> None:
+    """Shorten settings until every row fits into one line; names of runs are left whole, to be copied."""
+    others = sum(max(map(len, [heading, *cells])) + 2 for heading, cells in columns.items() if heading != "setting")
+    most = max(width - others, 12)
+    if "setting" in columns:
+        columns["setting"] = [cell if len(cell) <= most else f"{cell[: most - 1]}…" for cell in columns["setting"]]

@@ -10,14 +10,13 @@ import typer
 import karenina
 from karenina._console import next_steps, print_json, say, visible
 from karenina._process import cores
-from karenina.cli._common import DataDir, Device, Json, Precision, console, use_device
-from karenina.cli._help import App, completing
+from karenina.cli._common import App, DataDir, Device, Json, completing, console, setting_option, table, use_device
 
 if TYPE_CHECKING:
     from karenina.studies.plan import Plan
     from karenina.studies.study import Study
 
-study_app = App(help="Run the papers' studies or your own: kill, resume, share, analyse.")
+study_app = App(help="Run the papers' studies or your own, and analyse them.")
 
 What = Annotated[
     str,
@@ -34,30 +33,24 @@ Seeds = Annotated[int | None, typer.Option(min=1, metavar="N", help="This many s
 
 @study_app.command()
 def presets(as_json: Json = False) -> None:
-    """The papers' studies and how many models each has at each scale."""
-    from rich.table import Table
-
+    """List the papers' studies, and how many models each has."""
+    scales = karenina.studies.plan.SCALES
     rows = {}
     for name in karenina.studies.plan.presets():
-        plans = [karenina.studies.plan.preset(name, scale) for scale in karenina.studies.plan.SCALES]
+        plans = [karenina.studies.plan.preset(name, scale) for scale in scales]
         rows[name] = [len(plan.points) for plan in plans], _grid(plans[-1])
     for name, kind in karenina.studies.plan.kinds().items():
-        others = [kind.find(name, scale, None) for scale in karenina.studies.plan.SCALES]
+        others = [kind.find(name, scale, None) for scale in scales]
         rows[name] = [kind.models(plan) for plan in others], kind.grid(others[-1])
     if as_json:
-        print_json(
-            [
-                {"preset": name, "models": dict(zip(karenina.studies.plan.SCALES, counts))}
-                for name, (counts, _) in rows.items()
-            ]
-        )
+        print_json([{"preset": name, "models": dict(zip(scales, counts))} for name, (counts, _) in rows.items()])
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("preset", *karenina.studies.plan.SCALES, "at paper scale"):
-        table.add_column(heading, justify="right" if heading in karenina.studies.plan.SCALES else "left")
+    listed = table()
+    for heading in ("preset", *scales, "at paper scale"):
+        listed.add_column(heading, justify="right" if heading in scales else "left")
     for name, (counts, grid) in rows.items():
-        table.add_row(name, *(f"{count:,}" for count in counts), grid)
-    console().print(table)
+        listed.add_row(name, *(f"{count:,}" for count in counts), grid)
+    console().print(listed)
 
 
 @study_app.command()
@@ -71,8 +64,10 @@ def plan(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """What a study would do: its models, the time it would take here and the disk it would need. Runs nothing."""
+    """Say what a study would train, and how long that would take.
 
+    Nothing is run, but for a few steps of each method from which the time and the disk that it needs are estimated.
+    """
     for kind in karenina.studies.plan.kinds().values():
         if (other := kind.find(what, scale, seeds)) is not None:
             kind.show_plan(other, workers or cores(), toml=toml, measure=estimate, as_json=as_json)
@@ -98,29 +93,29 @@ def plan(
 
 
 def _print_estimate(found: "Plan", workers: int) -> None:
-
     cost = _cost(found)
     total = cost.train_seconds + cost.score_seconds
     duration = karenina.studies.runner.duration
     each = f"{duration(total / len(found.points))} per model, {cost.score_seconds / total:.0%} of it scoring"
     say(f"time on this machine: about {duration(cost.wall(workers))} with {workers} workers ({each})")
     if cost.intervention_seconds:
-        every = karenina.studies.runner.duration(cost.intervention_seconds / len(found.points))
+        every = duration(cost.intervention_seconds / len(found.points))
         cheap = "" if found.evaluation.interventions == "rows" else '; evaluation.interventions = "rows" is cheaper'
         say(f"of the scoring, images of interventions take {every} per model{cheap}")
-    say(f"disk: about {karenina.studies.estimate.size(cost.bytes)}")
+    say(f"disk: about {karenina.studies.runner.size(cost.bytes)}")
     for data, reason in cost.unknown.items():
         say(f"{data} cannot be loaded here; its time is assumed to be that of the others: {reason}")
 
 
 def _cost(found: "Plan") -> Any:
+    import torch
 
     def progress(what: str) -> None:
         if sys.stderr.isatty():
             print(f"\r\033[Kmeasuring {visible(what)}", end="", file=sys.stderr, flush=True)
 
-    _one_thread()
-    cost = karenina.studies.estimate.estimate(found, progress)
+    torch.set_num_threads(1)
+    cost = karenina.studies.runner.estimate(found, progress)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     return cost
@@ -141,7 +136,7 @@ def run(
         typer.Option(metavar="ADDRESS", help="Run on Ray: local, auto, HOST:PORT or ray://HOST:PORT (extra `ray`)."),
     ] = None,
     device: Device = None,
-    precision: Precision = None,
+    precision: Annotated[str | None, setting_option("precision", "the plan's")] = None,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
@@ -149,7 +144,6 @@ def run(
 
     The exit code is 1 if models failed.
     """
-
     if out is None:
         out = Path(what) if Path(what).is_dir() else Path(Path(what).stem if scale is None else f"{what}-{scale}")
     for kind in karenina.studies.plan.kinds().values():
@@ -199,8 +193,7 @@ def status(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """How far a study is, what is running and in which process, and what failed."""
-
+    """Say how far a study is, what is running, and what failed."""
     if (kind := karenina.studies.plan.kind_of(directory)) is not None:
         kind.status(directory, as_json=as_json)
         return
@@ -249,8 +242,7 @@ def retry(
     check: Annotated[bool, typer.Option("--check", help="Also runs whose files were changed or damaged.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Mark failed models to be run again by the next `karenina study run`."""
-
+    """Mark failed models to be run again by the next `study run`."""
     if karenina.studies.plan.kind_of(directory) is not None:
         raise ValueError(f"this kind of study keeps no failures: `karenina study run {directory}` tries again")
     points = karenina.studies.study.retry(directory, check=check)
@@ -275,19 +267,17 @@ def analyse(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """The papers' tables and figures from a study's results, in DIRECTORY/analysis.
+    """Make the papers' tables and figures from a study's results.
 
-    General analyses first; then the tables and figures of one paper by their own names, in analysis/PAPER. A preset's
-    study has its own paper; --paper picks another, for any study.
+    They are in DIRECTORY/analysis: general analyses first, then the tables and figures of one paper by their own names,
+    in analysis/PAPER. A preset's study has its own paper; --paper picks another, for any study.
     """
-
     if (kind := karenina.studies.plan.kind_of(directory)) is not None:
         kind.analyse(directory, paper, figures=figures, as_json=as_json)
         return
     wanted = paper or karenina.papers.paper_of(karenina.studies.study.Study(directory).read_plan().name)
     if wanted is not None:
         karenina.papers.of_paper(wanted)  # a wrong name is said before the work
-
     found = karenina.studies.analyses.analyse(directory, figures=figures)
     if as_json:
         made = list(karenina.papers.write(directory, wanted, figures=figures)) if wanted is not None else []
@@ -319,7 +309,6 @@ def analyse(
 
 
 def _find(what: str, scale: str | None, seeds: int | None, data_dir: Path | None) -> "Plan":
-
     if data_dir is not None:
         if not data_dir.is_dir():
             raise ValueError(f"the data folder {str(data_dir)!r} does not exist (--data-dir or KARENINA_DATA)")
@@ -335,12 +324,6 @@ def _shard(text: str | None) -> tuple[int, int] | None:
     if not (i.isdigit() and n.isdigit()):
         raise ValueError(f"a shard is i/n, such as 3/16; got {text!r}")
     return int(i), int(n)
-
-
-def _one_thread() -> None:
-    import torch
-
-    torch.set_num_threads(1)
 
 
 def _grid(found: "Plan") -> str:

@@ -1,7 +1,8 @@
 """`karenina train`."""
 
-import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -19,11 +20,11 @@ from karenina.cli._common import (
     Size,
     Strict,
     bar,
+    completing,
+    in_one_word,
     own_data,
-    with_options,
     with_setting_options,
 )
-from karenina.cli._help import completing
 
 
 @with_setting_options
@@ -60,17 +61,23 @@ def train(
     settings: Any = None,
 ) -> None:
     """Train one model, or with --seeds a population of them."""
-    given = {"device": device or "auto", **settings, **_settings(words or [], several=seeds is not None)}
-    word = str(with_options(data, size, grey, factors_csv, strict))
-    if seeds is not None:
-        if seed or compile:
-            raise ValueError(f"--seeds trains several models: leave out {'--seed' if seed else '--compile'}")
-        runs = _train_many(word, method, out, seeds, given, data_dir, sys.stderr if as_json else sys.stdout)
-    else:
-        one = {**given, "compile": compile}
-        runs = [_train_one(word, method, out, seed, one, data_dir, sys.stderr if as_json else sys.stdout)]
+    options = {"device": device or "auto", **settings, **_settings(words or [], several=seeds is not None)}
+    if seeds is not None and (seed or compile):
+        raise ValueError(f"--seeds trains several models: leave out {'--seed' if seed else '--compile'}")
+    word = str(in_one_word(data, size, grey, factors_csv, strict))
+    images = karenina.data.load(word, data_dir=data_dir)
+    # A name, or the objective or method that module:function names.
+    chosen = named(method, also=(karenina.training.methods.Method,)) if ":" in method else method
+    with _progress(method, seeds is not None, sys.stderr if as_json else sys.stdout) as progress:
+        if seeds is None:
+            options |= {"seed": seed, "compile": compile}
+            runs = [karenina.training.train(images, chosen, out=out, progress=progress, **options)]
+        else:
+            grid = {name: options.pop(name) for name in list(options) if isinstance(options[name], list)}
+            runs = karenina.training.train_many(images, chosen, grid, seeds, out=out, progress=progress, **options)
     if as_json:
-        found = [{"run": run.path, "config": run.config.to_json(), "last": _last(run)} for run in runs]
+        ends = [run.history.iloc[-1].to_dict() if len(run.history) else {} for run in runs]
+        found = [{"run": run.path, "config": run.config.to_json(), "last": end} for run, end in zip(runs, ends)]
         print_json(found if seeds is not None else found[0])
         return
     if len(runs) == 1:
@@ -84,76 +91,30 @@ def train(
         next_steps(("score", out, *more), ("show", out, *more))
 
 
-def _method(word: str) -> Any:
-    """A name, or the objective or method that module:function names."""
-
-    return named(word, also=(karenina.training.methods.Method,)) if ":" in word else word
-
-
-def _last(run: Any) -> dict[str, float]:
-    """The losses at the end."""
-    return {} if not len(run.history) else run.history.iloc[-1].to_dict()
-
-
-def _train_many(
-    data: str,
-    method: str,
-    out: str,
-    seeds: int,
-    given: dict[str, Any],
-    data_dir: str | os.PathLike[str] | None,
-    lines: TextIO,
-) -> list[Any]:
-
-    grid = {name: value for name, value in given.items() if isinstance(value, list)}
-    fixed = {name: value for name, value in given.items() if name not in grid}
+@contextmanager
+def _progress(method: str, several: bool, lines: TextIO) -> "Iterator[Callable[[karenina.training.Progress], None]]":
+    """Give a function that shows where training is: on a bar, or in ten lines for each model or population."""
     with bar("rate") as shown:
         task = shown.add_task(method, total=1.0, rate="")
         said = (0, 0)
 
         def show(at: karenina.training.Progress) -> None:
             nonlocal said
-            rate = f"{at.updates_per_second:,.0f} updates/s" if at.updates_per_second > 0 else ""
-            shown.update(task, completed=at.share, description=str(at), rate=rate)
+            row = {name: value for name, value in at.row.items() if name != "step" and not name.startswith("kl_")}
+            if several:
+                rate = f"{at.updates_per_second:,.0f} updates/s" if at.updates_per_second > 0 else ""
+                where, line = str(at), f"{at}, {rate}".rstrip(", ")
+            else:
+                rate, where = f"{at.images_per_second:,.0f} images/s", f"step {at.step:,}/{at.steps:,}"
+                line = f"{where}  {'  '.join(f'{name} {value:.2f}' for name, value in row.items())}  {rate}"
+                where += f"  loss {row.get('loss', float('nan')):.2f}"
+            shown.update(task, completed=at.share, description=where, rate=rate)
             tenth = (at.done, 10 * at.step // at.steps)
             if shown.disable and tenth > said:
                 said = tenth
-                say(f"{at}, {rate}".rstrip(", "), file=lines)
+                say(line, file=lines)
 
-        return karenina.training.train_many(
-            karenina.data.load(data, data_dir=data_dir), _method(method), grid, seeds, out=out, progress=show, **fixed
-        )
-
-
-def _train_one(
-    data: str,
-    method: str,
-    out: str,
-    seed: int,
-    given: dict[str, Any],
-    data_dir: str | os.PathLike[str] | None,
-    lines: TextIO,
-) -> Any:
-
-    with bar("rate") as shown:
-        task = shown.add_task(method, total=None, rate="")
-        said = 0
-
-        def show(state: Any) -> None:
-            nonlocal said
-            row = {name: value for name, value in state.row.items() if name != "step" and not name.startswith("kl_")}
-            where, rate = f"step {state.step:,}/{state.steps:,}", f"{state.images_per_second:,.0f} images/s"
-            loss = f"{where}  loss {row.get('loss', float('nan')):.2f}"
-            shown.update(task, total=state.steps, completed=state.step, description=loss, rate=rate)
-            tenth = 10 * state.step // state.steps
-            if shown.disable and tenth > said:
-                said = tenth
-                terms = "  ".join(f"{name} {value:.2f}" for name, value in row.items())
-                say(f"{where}  {terms}  {rate}", file=lines)
-
-        return karenina.training.train(
-            karenina.data.load(data, data_dir=data_dir), _method(method), seed=seed, out=out, progress=show, **given
-        )
+        yield show
 
 
 # What `train` has words of its own for.
@@ -162,8 +123,11 @@ _NOT_SET |= {name: f"--{name}" for name in ("seed", "seeds", "out")}
 
 
 def _settings(words: list[str], *, several: bool = False) -> dict[str, Any]:
-    """NAME=VALUE words; a value is a number, true or false where it reads as one, else text. several: VALUE,VALUE."""
-    given: dict[str, Any] = {}
+    """Return what words NAME=VALUE say: a number, true or false where a value reads as one, else text.
+
+    several: whether VALUE,VALUE is a list.
+    """
+    options: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
         name = name.strip().replace("-", "_")
@@ -171,8 +135,8 @@ def _settings(words: list[str], *, several: bool = False) -> dict[str, Any]:
             raise ValueError(f"--set takes NAME=VALUE, a parameter of the method or of training; got {word!r}")
         if name in _NOT_SET:
             raise ValueError(f"--set {name} is not possible: give it as {_NOT_SET[name]}")
-        given[name] = [_value(part) for part in text.split(",")] if several and "," in text else _value(text)
-    return given
+        options[name] = [_value(part) for part in text.split(",")] if several and "," in text else _value(text)
+    return options
 
 
 def _value(text: str) -> Any:

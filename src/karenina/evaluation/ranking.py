@@ -1,6 +1,5 @@
 """Rank trained runs, without labels: by agreement between models (UDR), by training dynamics, or by a score of each."""
 
-import hashlib
 import json
 import os
 import warnings
@@ -15,10 +14,10 @@ from numpy.typing import NDArray
 from karenina._active import ACTIVE_KL
 from karenina._files import atomic, read_json
 from karenina._notebook import table
+from karenina._settings import setting_of
 from karenina._words import hint
-from karenina.evaluation.data import Data, data_of
-from karenina.evaluation.scoring import Evaluation, evaluate
-from karenina.evaluation.udr_versions import UDR_VERSIONS, compute_udr, full_name
+from karenina.evaluation.criteria import CRITERIA, OF_ONE_MODEL, UDR_VERSIONS, compute_udr, full_name
+from karenina.evaluation.scoring import Data, Evaluation, data_of, evaluate
 from karenina.selection import (
     Ranking,
     dynamics,
@@ -36,15 +35,6 @@ from karenina.training.run import as_run, decoder_jacobian, discriminator_accura
 if TYPE_CHECKING:
     import pandas as pd
 
-# Scores of one model; those after a minus sign are better when small.
-SINGLE = {
-    "elbo": "elbo",
-    "reconstruction": "-reconstruction",
-    "kl": "-kl",
-    "total_correlation": "-total_correlation_sampled",
-    "mutual_information": "-mutual_information_mean",
-}
-CRITERIA = (*UDR_VERSIONS, "dynamics", "centrality", "pipe", "orthogonality", "support", *SINGLE, "active_units")
 # Model centrality and PIPE, from pictures that runs generate.
 BATCH = 16  # pictures of a vote of centrality
 VOTES = 20  # of each active latent
@@ -100,12 +90,6 @@ class RunRanking:
         return from_best(self.frame["score"], self.frame["active"])
 
 
-def setting_of(config: Config) -> str:
-    """Return a short hash of what a run shares with the runs that differ from it in data set and seed alone."""
-    shared = {name: value for name, value in config.to_json().items() if name not in ("seed", "data", "images")}
-    return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:8]
-
-
 def settings_apart(configs: Sequence[Config]) -> tuple[list[str], str]:
     """Return what sets each setting apart from the others, and what all that have it share; seed and data set aside.
 
@@ -118,8 +102,8 @@ def settings_apart(configs: Sequence[Config]) -> tuple[list[str], str]:
     left_out = ("data", "images", "image_shape", "seed", "parameters")
     found = []
     for config in configs:
-        given = {name: value for name, value in config.to_json().items() if name not in left_out}
-        found.append({"method": given.pop("method"), **config.parameters, **given})
+        settings = {name: value for name, value in config.to_json().items() if name not in left_out}
+        found.append({"method": settings.pop("method"), **config.parameters, **settings})
     names = list(dict.fromkeys(name for one in found for name in one))
     values = {name: [one[name] for one in found if name in one] for name in names}
     same = [name for name in names if all(value == values[name][0] for value in values[name])]
@@ -187,7 +171,7 @@ def rank(
     if by not in CRITERIA:
         raise ValueError(f"cannot rank by {by!r}; {hint(by, ('udr', 'udr_a2a', *CRITERIA))}")
     listed = list(runs) if isinstance(runs, Iterable) and not isinstance(runs, str) else [runs]
-    opened, names = _open_all([one for given in listed for one in _expanded(given)])
+    opened, names = _open_all([run for one in listed for run in _expanded(one)])
     found_data = data_of(opened[0], data, data_dir)
     settings = [setting_of(run.config) for run in opened]
     evaluations = []
@@ -216,8 +200,8 @@ def rank(
     elif by == "active_units":
         scores = active.astype(float)
     else:
-        name = SINGLE[by].lstrip("-")
-        sign = -1 if SINGLE[by].startswith("-") else 1
+        name = OF_ONE_MODEL[by].lstrip("-")
+        sign = -1 if OF_ONE_MODEL[by].startswith("-") else 1
         scores = np.array([sign * e.label_free[name] for e in evaluations])
     settings_text = []
     for run in opened:
@@ -243,16 +227,16 @@ def rank(
     return RunRanking(frame, by, kl_threshold, ordered, best, pairs)
 
 
-def _expanded(given: Run | str | os.PathLike[str]) -> list[Run | Path]:
+def _expanded(run: Run | str | os.PathLike[str]) -> list[Run | Path]:
     """Return a run, or all finished runs of a directory or of a study; where none is, those that were stopped."""
 
-    if not isinstance(given, str | os.PathLike):
-        return [given]
-    path = Path(given)
+    if not isinstance(run, str | os.PathLike):
+        return [run]
+    path = Path(run)
     if (path / "run.json").exists() or not path.is_dir():
         return [path]
     found = sorted(file.parent for where in (path, path / "runs") for file in where.glob("*/run.json"))
-    taken: list[Run | Path] = [run for run in found if _finished(run)] or [run for run in found if is_stopped(run)]
+    taken: list[Run | Path] = [one for one in found if _finished(one)] or [one for one in found if is_stopped(one)]
     if not taken:
         what = f"none of the {len(found)} runs in {path} is finished, or has a checkpoint"
         what = what if found else f"{path} holds no runs"
@@ -274,9 +258,9 @@ def _open_all(runs: Sequence[Run | str | os.PathLike[str]]) -> tuple[list[Run], 
     opened: list[Run] = []
     names: list[str] = []
     seen: dict[str, str] = {}
-    for i, given in enumerate(runs):
-        run = as_run(given, f"runs[{i}]")
-        name = str(given) if isinstance(given, (str, os.PathLike)) else str(run.path or f"run {i}")
+    for i, one in enumerate(runs):
+        run = as_run(one, f"runs[{i}]")
+        name = str(one) if isinstance(one, str | os.PathLike) else str(run.path or f"run {i}")
         key = json.dumps(run.config.to_json(), sort_keys=True)
         if key in seen:
             warnings.warn(f"{name} is the same run as {seen[key]}; counted once", stacklevel=3)

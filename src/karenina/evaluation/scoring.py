@@ -1,37 +1,309 @@
-"""Scores of codes or of a trained run: encode once, then every metric, label-free score and the terms of the ELBO.
+"""Score codes, or a trained run: its data set and the images that are encoded, metrics, label-free scores and measures.
 
-`difference` says whether one representation is better than another.
+`evaluate` encodes a run once and scores that. Beside metrics there are measures, as papers report them: regression with
+an error for each factor, zero-shot inference, wrong labels, shifts, and those of plug-ins. `difference` says whether
+one representation is better than another.
 """
 
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from karenina import _plugins, tasks
 from karenina._active import ACTIVE_KL
-from karenina.evaluation.data import Data, Sampler, check_way, data_of, inputs, sampler_of
-from karenina.evaluation.measures import Measured, MeasureRow, has_gap, measure, noise_rows
-from karenina.metrics import scoring
+from karenina._words import hint
+from karenina.data import DataSet, FactorBox, FactorGrid, TableDataSet, join_name, load, load_again, split_name
+from karenina.metrics import METRICS, Table, dci, dci_from_importance, scoring
 from karenina.metrics.label_free import gaussian_total_correlation, gaussian_wasserstein_correlation, mutual_information
-from karenina.metrics.registry import METRICS
-from karenina.metrics.scoring import Row, Table
+from karenina.metrics.scoring import Row
 from karenina.numerics.blocks import Blocks
 from karenina.numerics.checks import as_factors, as_matrix
 from karenina.numerics.resampling import LEVELS
-from karenina.tasks import downstream, fairness
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from karenina.data import DataSet
     from karenina.training import Run
 
+Data = DataSet | str | os.PathLike[str] | NDArray[Any]
+Sampler = Callable[[NDArray[Any]], NDArray[np.float32]] | Blocks
 Metric = str | Callable[[NDArray[Any], NDArray[Any]], Any]
+
+# Where interventions are drawn from: the generative model, or the encoded rows.
+WAYS = ("model", "rows")
+# A grid of at most this many images is encoded whole, and interventions are drawn from all of it.
+WHOLE_GRID = 20_000
+# Values that a continuous factor, or one with more values, is set to: enough for the 40 orientations of dSprites.
+MOST_VALUES = 40
+LEAST_BLOCKS = 32
+
+load_cached = lru_cache(maxsize=2)(load)  # for workers, which score many models of few data sets
+
+
+def data_of(run: "Run", data: Data | None = None, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
+    """Return the data set that a run was trained on, with its options: the one way to find it.
+
+    Parameters
+    ----------
+    run : Run
+    data : DataSet, path or array (n, c, h, w), optional
+        The data set, or where it is; needed for data of your own. Other images than those of the training are an error
+        under another name, and a warning under the same.
+    data_dir : path, optional
+        The folder with official files.
+
+    >>> import karenina
+    >>> data_of(karenina.train("blobs", latents=2, steps=1)).name
+    'blobs'
+    """
+    from karenina.training.methods import fingerprint
+    from karenina.training.trainer import as_data
+
+    named = data is None or isinstance(data, str | os.PathLike)
+    found = load_again(run.config.data, data, data_dir=data_dir) if named else as_data(data)  # type: ignore[arg-type]
+    # Labels may have come after the training.
+    if run.config.images not in (fingerprint(found), fingerprint(found, labels=False)):
+        expected, name = (split_name(text)[0] for text in (run.config.data, found.name))
+        unnamed = name == "array" != expected  # images without a name or factors can only have the wrong shape
+        if found.image_shape != run.config.image_shape or not (unnamed or expected in (name, "array")):
+            shapes = ("x".join(map(str, shape)) for shape in (run.config.image_shape, found.image_shape))
+            words = [f"{text} with images of {shape}" for text, shape in zip((run.config.data, found.name), shapes)]
+            raise ValueError(f"the run was trained on {words[0]}, not on {words[1]}")
+        if not unnamed:
+            warnings.warn(
+                f"{found.name} ({found.source}) does not give the images that the run was trained on", stacklevel=3
+            )
+    return found
+
+
+def inputs(data: DataSet, rows: int = 10_000, seed: int = 0) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    """Return the images (rows, c, h, w) and factors (rows, k) on which all runs of a data set are compared.
+
+    Factors are uniform, also where those of the training were not (karenina.data.sampling; Träuble et al. 2021). Of a
+    data set that is divided (part=train) they are from its part to test on.
+    """
+    data = data.whole
+    name, options = split_name(data.name)
+    if options.get("part") == "train":
+        data = load_cached(join_name(name, {**options, "part": "test"}))
+    return data.sample(rows, np.random.default_rng([seed, 20_190_612]))
+
+
+def check_way(way: str) -> None:
+    """Raise ValueError if this is no way to draw interventions."""
+    if way not in WAYS:
+        raise ValueError(f"interventions is {way!r}, expected 'model' (from the generative model) or 'rows'")
+
+
+def sampler_of(run: "Run", data: DataSet, way: str = "model", rows: int = 10_000, seed: int = 0) -> Sampler | None:
+    """Return what interventions are drawn from; None for the encoded rows.
+
+    Locatello et al. (2019), appendices C and D, and Duan et al. (2020), A.8, draw them from the generative model.
+    A small grid is encoded whole. Of any other data set whose factors can be set one by one, twice `rows` images are
+    encoded in blocks, which all that intervenes shares. Rows of the user's own table, and data that leaves out a corner
+    of its factors, have no images of other rows. way="rows" makes no blocks.
+    """
+    check_way(way)
+    grid = data.factors
+    if isinstance(grid, FactorGrid) and not data.stochastic and len(grid) <= WHOLE_GRID:
+        codes = run.encode(data.at(np.arange(len(grid))))[0]
+        return lambda wanted: codes[grid.index(wanted)]
+    values = _values(data, seed) if way == "model" else None
+    if values is None:
+        return None
+    rng = np.random.default_rng([seed, 2, 20_190_612])
+    count = blocks_for(rows, values)
+    return Blocks.of(grid.sample(count, rng), values, lambda wanted: run.encode(data.images(wanted, rng))[0])
+
+
+def blocks_for(rows: int, values: Iterable[NDArray[Any]]) -> int:
+    """Return how many blocks there are: as many as twice the encoded rows have room for."""
+    return max(LEAST_BLOCKS, 2 * rows // sum(map(len, values)))
+
+
+def _values(data: DataSet, seed: int) -> list[NDArray[Any]] | None:
+    """Return the values that each factor is set to; None where not every row of factors has an image."""
+    factors = data.factors
+    if isinstance(factors, FactorGrid):
+        rng = np.random.default_rng([seed, 3, 20_190_612])
+        return [
+            np.arange(size) if size <= MOST_VALUES else np.sort(rng.choice(size, MOST_VALUES, replace=False))
+            for size in factors.sizes
+        ]
+    if type(factors) is not FactorBox or isinstance(data, TableDataSet):
+        return None
+    middles = (np.arange(MOST_VALUES) + 0.5) / MOST_VALUES
+    return [low + (high - low) * middles for low, high in zip(factors.low, factors.high)]
+
+
+MeasureRow = tuple[str, str, str, str, float, float]  # metric, family, property, factor, value, std
+
+# Families of rows that are no metrics of their own: analyses of metrics leave them out.
+NOISE = "label noise"
+REGRESSION = "regression"
+# Holtz et al. (2022), Table 3: the metrics that are computed with wrong labels. Regime 0 has the true ones.
+NOISED = ("z_diff", "z_min_variance", "mig")
+NOISE_REGIMES = (0, 1, 2, 3)
+MODELS = ("lasso", "forest")
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A run, with the codes (n, d) and factors (n, k) of the images that were encoded."""
+
+    run: "Run"
+    data: DataSet
+    codes: NDArray[np.float32]
+    factors: NDArray[Any]
+    protocol: str | None
+    seed: int
+
+    @property
+    def continuous(self) -> list[bool]:
+        """Return which factors are continuous."""
+        return [size is None for size in self.data.factor_sizes]
+
+
+def has_gap(name: str) -> bool:
+    """Return whether a data set leaves out a corner of its factors, which models of it never see.
+
+    >>> has_gap("teapots:gap=exclude"), has_gap("dsprites")
+    (True, False)
+    """
+    return bool(split_name(name)[1].get("gap") == "exclude")
+
+
+def measures() -> tuple[str, ...]:
+    """Return the names of all measures: ours, and those of the entry points "karenina.measures"."""
+    return (*MEASURES, *_plugins.found("measures"))
+
+
+def measure(names: Sequence[str], measured: Measured) -> list[MeasureRow]:
+    """Return the rows of these measures."""
+    unknown = [name for name in names if name not in measures()]
+    if unknown:
+        raise ValueError(f"nothing called {unknown[0]!r} can be measured also; {hint(unknown[0], measures())}")
+    return [row for name in names for row in (MEASURES.get(name) or _plugins.load("measures", name))(measured)]
+
+
+def _rows(
+    metric: str, family: str, prop: str, whole: float, names: Iterable[str], each: Iterable[float]
+) -> list[MeasureRow]:
+    """Return a row for the whole, and one for each factor or code."""
+    return [(metric, family, prop, of, float(value), math.nan) for of, value in [("", whole), *zip(names, each)]]
+
+
+def regression(measured: Measured) -> list[MeasureRow]:
+    """Return DCI as Eastwood & Williams (2018) print it: D of each code, C and NRMSE of each factor, lasso and forest.
+
+    All factors are taken as numbers. Tables 1, 3 and 4. "forest" takes the decrease of impurity as importance, as
+    scikit-learn has it, "forest_splits" the share of splits, as the text does (section 4.3).
+    """
+    options: dict[str, Any] = {"informativeness": "nrmse", "continuous": True, "seed": measured.seed}
+    found = {model: dci(measured.codes, measured.factors, model=model, **options) for model in MODELS}
+    splits = dci_from_importance(found["forest"].details["importances"]["splits"])
+    found["forest_splits"] = replace(  # the same forest, and so the same errors
+        found["forest"],
+        disentanglement=splits.disentanglement,
+        completeness=splits.completeness,
+        per_code=splits.per_code,
+        per_factor=splits.per_factor,
+    )
+    rows: list[MeasureRow] = []
+    factors = measured.data.factor_names
+    for model, one in found.items():
+        codes = [f"code {i}" for i in range(len(one.per_code))]
+        for part, whole, names, each in (
+            ("disentanglement", one.disentanglement, codes, one.per_code),
+            ("completeness", one.completeness, factors, one.per_factor),
+            ("nrmse", one.informativeness, factors, one.per_factor_informativeness),
+        ):
+            rows += _rows(f"regression_{model}", REGRESSION, part, whole, names, each)
+    return rows
+
+
+def zero_shot(measured: Measured) -> list[MeasureRow]:
+    """Return the NRMSE inside the corner that the data set leaves out. Eastwood & Williams (2018), B.2, Table 5."""
+    if not has_gap(measured.data.name):
+        raise ValueError(f"zero_shot needs data with a gap, such as teapots:gap=exclude; got {measured.data.name}")
+    name, options = split_name(measured.data.name)
+    images, unseen = inputs(load(join_name(name, {**options, "gap": "only"})), len(measured.codes) // 2, measured.seed)
+    codes = np.concatenate([measured.codes, measured.run.encode(images)[0]])
+    factors = np.concatenate([measured.factors, unseen])
+    inside = np.arange(len(codes)) >= len(measured.codes)
+    rows: list[MeasureRow] = []
+    for model in MODELS:
+        found = tasks.zero_shot(codes, factors, inside, model=model, seed=measured.seed)
+        for where, errors in (("inside", found.inside), ("outside", found.outside)):
+            metric, whole = f"zero_shot_{model}_{where}", float(np.nanmean(errors))
+            rows += _rows(metric, "task", "generalisation", whole, measured.data.factor_names, errors)
+    return rows
+
+
+def label_noise(measured: Measured) -> list[MeasureRow]:
+    """Return scores with wrong labels, three regimes; all from the encoded rows, whose labels are all that is known.
+
+    A metric that fixes a factor looks at that factor's label alone. Holtz et al. (2022), section 4, Tables 2 and 3.
+    """
+    return noise_rows(measured.codes, measured.factors, measured.protocol, measured.seed, measured.continuous)
+
+
+def noise_rows(
+    codes: ArrayLike,
+    factors: ArrayLike,
+    protocol: str | None = None,
+    seed: int = 0,
+    continuous: bool | Sequence[bool] | None = None,
+) -> list[MeasureRow]:
+    """Return `label_noise` of codes (n, d) and factors (n, k).
+
+    >>> v = np.random.default_rng(0).integers(5, size=(600, 3))
+    >>> scores = {row[0]: row[4] for row in noise_rows(v, v)}
+    >>> scores["mig_noise_0"] > 0.95 > scores["mig_noise_1"] > scores["mig_noise_3"]
+    True
+    """
+    rows: list[MeasureRow] = []
+    for regime in NOISE_REGIMES:
+        labels = tasks.label_noise(factors, regime, seed=seed) if regime else factors
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # said once already of the true labels
+            table = scoring.score(codes, labels, NOISED, protocol, 1, seed, continuous=continuous)
+        rows += [(f"{row.metric}_noise_{regime}", NOISE, row.property, "", row.value, math.nan) for row in table.rows]
+    return rows
+
+
+def shift(measured: Measured) -> list[MeasureRow]:
+    """Return predictions on combinations of two factors that were not seen: a corner, and off a correlation.
+
+    Dittadi et al. (2021) and Traeuble et al. (2021).
+    """
+    rows: list[MeasureRow] = []
+    for kind in ("corner", "correlated"):
+        found = tasks.shift(
+            measured.codes, measured.factors, kind=kind, continuous=measured.continuous, seed=measured.seed
+        )
+        for model, seen, unseen in zip(found.models, found.seen, found.unseen):
+            for where, each in (("seen", seen), ("unseen", unseen)):
+                metric, whole = f"shift_{kind}_{model}_{where}", float(np.nanmean(each))
+                rows += _rows(metric, "task", "generalisation", whole, measured.data.factor_names, each)
+    return rows
+
+
+MEASURES: dict[str, Callable[[Measured], list[MeasureRow]]] = {
+    "regression": regression,
+    "zero_shot": zero_shot,
+    "label_noise": label_noise,
+    "shift": shift,
+}
+
 
 # What `karenina score --tasks` measures beside the tasks, and zero-shot inference of data with a gap.
 ALSO_TASKS = ("label_noise",)
@@ -45,7 +317,7 @@ COLUMNS = ("metric", "property", "a", "b", "difference", "low", "high", "p", "re
 class Evaluation:
     """The scores of a run on `rows` inputs. codes, logvar: (rows, L). factors: (rows, k). kl: (L,).
 
-    table: the metrics (None without factors). label_free: name -> number. more: further rows of SCORE_COLUMNS.
+    table: the metrics (None without factors). label_free: name -> number. measures: further rows of SCORE_COLUMNS.
     intervention_seconds: what it took to encode blocks of interventions.
     """
 
@@ -55,7 +327,7 @@ class Evaluation:
     factors: NDArray[Any]
     kl: NDArray[np.float64]
     label_free: dict[str, float]
-    more: tuple[MeasureRow, ...] = ()
+    measures: tuple[MeasureRow, ...] = ()
     intervention_seconds: float = 0.0
 
     def rows(self) -> list[list[Any]]:
@@ -67,13 +339,13 @@ class Evaluation:
             for metric, prop, factor, value in self.table.per_factor.itertuples(index=False):
                 found.append((metric, families.get(metric, ""), prop, factor, value, math.nan))
         found += [(name, "label-free", "", "", value, math.nan) for name, value in self.label_free.items()]
-        found += self.more
+        found += self.measures
         return [[*row[:4], *(float(v) if math.isfinite(v) else None for v in row[4:])] for row in found]
 
 
 def evaluate(
     run: "Run",
-    data: "DataSet | None" = None,
+    data: DataSet | None = None,
     *,
     metrics: scoring.Wanted = None,
     protocol: str | None = None,
@@ -99,7 +371,7 @@ def evaluate(
     tasks : bool
         Also downstream prediction and fairness, about a minute per run, and zero-shot inference of data with a gap.
     also : names
-        Measures such as "regression", "zero_shot", "label_noise" and "shift": see `karenina.evaluation.measures`.
+        Measures such as "regression", "zero_shot", "label_noise" and "shift": see `measures` in this module.
     interventions : {"model", "rows"}
         Where the intervention metrics and fairness draw from: the generative model, for which up to twice `rows` other
         images are encoded, once for all of them; or the encoded rows, which costs nothing and finds few rows that agree
@@ -167,9 +439,7 @@ def evaluate(
     return Evaluation(table, mean, logvar, factors, kl, label_free, tuple(rest), encoding)
 
 
-def _no_labels(
-    data: "DataSet", metrics: scoring.Wanted, protocol: str | None, tasks: bool, also: Sequence[str]
-) -> None:
+def _no_labels(data: DataSet, metrics: scoring.Wanted, protocol: str | None, tasks: bool, also: Sequence[str]) -> None:
     """Raise ValueError if something was asked for that needs labels."""
     asked = [] if metrics is None or metrics == () else list(scoring.select(metrics, protocol))
     asked = asked or (["tasks"] if tasks else list(also))
@@ -217,12 +487,12 @@ def with_tasks(
     test: codes and factors of other rows; None: a third of the rows is set aside.
     """
     rows, results = list(table.rows), dict(table.results)
-    given: dict[str, Any] = {"seed": seed, "continuous": continuous}
+    options: dict[str, Any] = {"seed": seed, "continuous": continuous}
     if test is not None:
-        given |= {"test_codes": test[0], "test_factors": test[1]}
+        options |= {"test_codes": test[0], "test_factors": test[1]}
     for name, prop, task in (
-        ("downstream", "usefulness", lambda: downstream(codes, factors, **given)),
-        ("fairness", "fairness", lambda: fairness(codes, factors, sampler=sampler, **given)),
+        ("downstream", "usefulness", lambda: tasks.downstream(codes, factors, **options)),
+        ("fairness", "fairness", lambda: tasks.fairness(codes, factors, sampler=sampler, **options)),
     ):
         start = time.process_time()
         try:
@@ -302,9 +572,9 @@ def score(
     run = as_run(codes, "codes")
     if factors is not None:
         raise ValueError("score(run) draws its own images and factors; give codes as an array to score against yours")
-    given: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "interventions": interventions}
+    options: dict[str, Any] = {"protocol": protocol, "repeats": repeats, "seed": seed, "interventions": interventions}
     also = ALSO_TASKS if tasks else ()
-    return run_table(evaluate(run, data_of(run, data), metrics=metrics, tasks=tasks, also=also, **given))
+    return run_table(evaluate(run, data_of(run, data), metrics=metrics, tasks=tasks, also=also, **options))
 
 
 def run_table(evaluation: Evaluation) -> Table:
@@ -313,7 +583,7 @@ def run_table(evaluation: Evaluation) -> Table:
     for name, value in evaluation.label_free.items():
         prop = "independence" if "correlation" in name or "mutual" in name else "fit"
         rows.append(Row(name, "label-free", prop, value, np.nan, 0.0))
-    rows += _table_rows(evaluation.more)
+    rows += _table_rows(evaluation.measures)
     table = Table((), {}, ()) if evaluation.table is None else evaluation.table
     return replace(table, rows=(*table.rows, *rows))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from karenina._active import CLEAR_KL
 from karenina._files import checksum, open_regular
-from karenina.evaluation.udr_versions import compute_udr
+from karenina.evaluation.criteria import compute_udr
 from karenina.fitting.folder import PAGE, RANKING, FitPlan, Folder, read_answer
 from karenina.fitting.look import Look
 from karenina.fitting.models import Model

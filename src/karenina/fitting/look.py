@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from karenina.data import DataSet, TableDataSet, load, names, split_name
 from karenina.data.user_images import Images, Size, Survey, array_set, survey
-from karenina.evaluation.data import inputs
+from karenina.evaluation.scoring import inputs
 from karenina.training.methods import fingerprint
 
 # The longer side to which images are brought. Fully connected networks, which train many at a time on a CPU, see small

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +79,7 @@ def keep_unfinished(path: Path, folder: Path) -> Path | None:
         run = open_run(path)
     except ValueError:
         return None
-    run.config = replace(run.config, **{"steps": run.stopped_at or run.config.steps})
+    run.config = replace(run.config, **cast(dict[str, Any], {"steps": run.stopped_at or run.config.steps}))
     kept = folder / str(run.config.steps) / path.name
     kept.mkdir(parents=True, exist_ok=True)
     write_run(kept, run)

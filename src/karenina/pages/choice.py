@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from karenina._active import CLEARLY, near_threshold
 from karenina.drawing.charts import plain_number
-from karenina.evaluation.measures import MODELS, NOISE_REGIMES, NOISED
-from karenina.evaluation.scoring import difference, explained_variance
+from karenina.evaluation.scoring import MODELS, NOISE_REGIMES, NOISED, difference, explained_variance
 from karenina.metrics.registry import score_name
 from karenina.numerics.resampling import spearman
 from karenina.pages.contents import Contents

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina.drawing.charts import FONT, Chart, Heat
+from karenina.drawing.figure import Figure
 from karenina.drawing.pictures import mosaic, move_latents, picture, show_rows
-from karenina.evaluation.data import Data, data_of
+from karenina.evaluation.scoring import Data, data_of
 from karenina.pages.choice import better
 from karenina.pages.figures import Section, keep
 from karenina.pages.model import SHOWN, decoder_size, export_decoder, reaches

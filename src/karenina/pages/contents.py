@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
 from karenina.data import DataSet
-from karenina.evaluation.data import data_of, inputs, load_cached
-from karenina.evaluation.scoring import evaluate
+from karenina.evaluation.scoring import data_of, evaluate, inputs, load_cached
 from karenina.numerics.resampling import medians
-from karenina.studies.analyses.shared import Scores, wide_table
+from karenina.studies.analyses.scores import Scores, wide_table
 from karenina.studies.compare import ComparedModel, ReadCodes, udr_of_models
 from karenina.studies.plan import Selection
 from karenina.studies.study import RUN_COLUMNS, Study, table_of_runs, with_scores

@@ -21,7 +21,7 @@ from karenina.pages.model import normalised_information
 from karenina.selection import dynamics, similarity_matrix
 from karenina.studies.analyses import ANALYSES, apply
 from karenina.studies.analyses.correlations import growth_chart
-from karenina.studies.analyses.shared import WORDS
+from karenina.studies.analyses.scores import WORDS
 from karenina.training.run import open as open_run
 
 if TYPE_CHECKING:

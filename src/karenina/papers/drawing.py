@@ -15,7 +15,7 @@ from karenina.numerics.arrays import Floats
 from karenina.numerics.resampling import spearman
 from karenina.papers.tables import name
 from karenina.studies.analyses.correlations import correlation_chart
-from karenina.studies.analyses.shared import Scores, short
+from karenina.studies.analyses.scores import Scores, short
 from karenina.studies.study import NotEnough, Study
 
 LATENTS, STEPS = 10, 7  # of a wall of traversals: lines and columns at most

@@ -122,7 +122,7 @@ def consensus_of_active(
     chosen = np.arange(count)
     if count > partners + 1:
         chosen = np.sort(np.random.default_rng(seed).choice(count, partners, replace=False))
-    models = [int(i) for i in chosen if codes[i].shape[1]]
+    models = [int(i) for i in chosen if codes[int(i)].shape[1]]
     independence = np.array([non_gaussianity(one).mean() if one.shape[1] else np.nan for one in codes])
     if not models:
         nothing = np.full((count, 0), np.nan)

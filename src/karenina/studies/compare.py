@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from karenina.evaluation.udr_versions import compute_udr, has_partners
+from karenina.evaluation.criteria import compute_udr, has_partners
 from karenina.selection import dynamics
 from karenina.studies.plan import Plan, Point, Selection
 from karenina.studies.study import Study, exclusive, is_current, schema, write_parquet
@@ -171,7 +171,9 @@ def _dynamics(study: Study, plan: Plan, points: Sequence[Point], workers: int, r
                 setting: [members[i] for i in sorted(rng.permutation(len(members))[:size])]
                 for setting, members in settings.items()
             }
-            values = _score_settings(study, plan, chosen, workers)
+            # A setting in each thread: most of the work is in compiled code, and the traces of one are some 100 MB.
+            with ThreadPoolExecutor(workers) as pool:
+                values = dict(zip(chosen, pool.map(lambda members: _dynamics_score(study, members), chosen.values())))
             for setting, value in values.items():
                 row = (points[0].data, setting, size, draw, " ".join(p.hash for p in chosen[setting]), value)
                 for name, item in zip(found, row):
@@ -181,11 +183,6 @@ def _dynamics(study: Study, plan: Plan, points: Sequence[Point], workers: int, r
     rows["value"] += [values[setting] for setting, members in settings.items() for _ in members]
 
 
-def _score_settings(study: Study, plan: Plan, chosen: dict[str, list[Point]], workers: int) -> dict[str, float]:
-    """Score a setting in each thread: most of the work is in compiled code, and the traces of one are some 100 MB."""
-
-    def score(members: list[Point]) -> float:
-        return float(dynamics([study.array(point.hash, "trace.npy") for point in members]).scores[0])
-
-    with ThreadPoolExecutor(workers) as pool:
-        return dict(zip(chosen, pool.map(score, chosen.values())))
+def _dynamics_score(study: Study, members: Sequence[Point]) -> float:
+    """Return the dynamics score of one setting, from the traces of these models."""
+    return float(dynamics([study.array(point.hash, "trace.npy") for point in members]).scores[0])

@@ -1,4 +1,4 @@
-"""What a study is: data sets x methods x strengths x seeds, from a TOML file or a preset.
+"""The plan of a study: data sets x methods x strengths x seeds, from a TOML file or a preset.
 
 >>> plan = parse('''
 ... name = "two strengths"
@@ -20,25 +20,25 @@ a data set by one of the group "karenina.studies", which names a module with the
 12600
 """
 
-import hashlib
 import itertools
 import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from karenina import _plugins
 from karenina._active import ACTIVE_KL
 from karenina._files import open_regular
-from karenina._settings import SETTINGS, Setting, setting_fields
+from karenina._settings import SETTINGS, Setting, canonical, hash_of, identity, setting_fields, setting_of
 from karenina._words import hint
-from karenina.evaluation.udr_versions import UDR_VERSIONS, full_name
+from karenina.evaluation.criteria import UDR_VERSIONS, full_name
 
 # Counts the releases in which a score of the same codes changed (CHANGELOG): older scores of a study are made anew.
 NUMBERS = 2
@@ -70,19 +70,12 @@ class Point:
     @cached_property
     def hash(self) -> str:
         """Return the name of the run's directory. The same model has the same name in every plan."""
-        return _digest(self._identity())[:16]
+        return hash_of({"data": self.data, "seed": self.seed, **identity(self)})[:16]
 
     @cached_property
     def setting(self) -> str:
         """Return what models that differ in data and seed alone have in common."""
-        return _digest({k: v for k, v in self._identity().items() if k not in ("data", "seed")})[:8]
-
-    def _identity(self) -> dict[str, Any]:
-        values = {f.name: canonical(getattr(self, f.name)) for f in fields(self) if f.compare}
-        for name, setting in SETTINGS.items():
-            if setting.before is not None and values[name] == setting.before:  # as before there was a choice
-                del values[name]
-        return {**values, "parameters": {name: canonical(value) for name, value in self.parameters}}
+        return setting_of(self)
 
     @property
     def strength(self) -> float:
@@ -116,7 +109,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How runs are scored: arguments of `karenina.evaluate`. metrics: names, or None for all.
+    """The settings of scoring: arguments of `karenina.evaluate`. metrics: names, or None for all.
 
     tasks: also downstream prediction and fairness, about a minute per model. also: further measures of papers, of
     "regression", "zero_shot" and "label_noise". interventions: drawn from the generative "model", or from the "rows".
@@ -137,7 +130,13 @@ class Scoring:
         for name, before in (("also", ()), ("interventions", "rows")):  # as studies were scored without a choice
             if values[name] == before:
                 del values[name]
-        return _digest({**values, "numbers": NUMBERS})[:8]
+        return hash_of({**values, "numbers": NUMBERS})[:8]
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Scoring":
+        """Return what was written by `dataclasses.asdict`, with the tuples that JSON makes lists."""
+        values: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in value.items()}
+        return cls(**values)
 
     def arguments(self, labelled: bool) -> dict[str, Any]:
         """Return the keyword arguments of `karenina.evaluate`. A plan has one list of metrics for all its data sets;
@@ -147,7 +146,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Selection:
-    """What is computed from all models of a data set together.
+    """The settings of what is computed from all models of a data set together.
 
     udr: versions of UDR. partners: how many partners a model has at most. spearman_rows: inputs for the Spearman
     versions (the lasso ones use all). kl_threshold: a latent is active above this. dynamics_seeds: how many seeds
@@ -224,15 +223,6 @@ def shown(parameters: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={canonical(value)}" for name, value in parameters.items())
 
 
-def canonical(value: Any) -> Any:
-    """Return an integer for a float that is one: 1 and 1.0 are the same strength."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
 def _sweep(
     parameters: Sequence[tuple[str, tuple[Value, ...] | Value]],
 ) -> list[tuple[str, tuple[tuple[str, Value], ...]]]:
@@ -269,7 +259,7 @@ def _value(value: Any) -> str:
 
 
 MOST_MODELS = 1_000_000  # the largest study of the papers has 12,600
-Reader = Callable[..., Any]  # (source, value, *keys) -> the value for the plan
+Reader = Callable[[str, Any], Any]  # name of a key and its value -> the value for the plan, or Wrong
 _HEADER = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 _STEP = re.compile(r"""[\w"'-]\s*\.\s*(?=[\w"'-])""")
@@ -278,14 +268,14 @@ _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where values came from: a name for messages, and the text if there is one."""
+class StudyFile:
+    """A study file, or whatever values came from: a name for messages, and the text if there is one."""
 
     name: str
     text: str = ""
 
     @classmethod
-    def read(cls, path: Path) -> "Source":
+    def read(cls, path: Path) -> "StudyFile":
         """Return the text of a file, not parsed yet."""
         try:
             with open_regular(path) as file:
@@ -319,9 +309,13 @@ class Source:
                 best, depth = number, len(found)
         return best
 
-    def fail(self, message: str, *keys: str) -> NoReturn:
-        line = self.line(*keys)
-        raise ValueError(f"{self.name}{f', line {line}' if line else ''}: {message}")
+
+class Wrong(ValueError):
+    """An error about the value at some keys, not yet about a file and a line."""
+
+    def __init__(self, message: str, *keys: str):
+        super().__init__(message)
+        self.message, self.keys = message, keys
 
 
 def parse(text: str, name: str = "the study", *, check: bool = True, **absent: Any) -> Plan:
@@ -330,64 +324,83 @@ def parse(text: str, name: str = "the study", *, check: bool = True, **absent: A
     check: also compare method, parameter, network, data and metric names with those that exist (this loads torch).
     absent: values of keys that the text lacks, also in tables, where these are not the plan's defaults.
     """
-    return _parsed(Source(name, text), check, absent)
+    return _parsed(StudyFile(name, text), check, absent)
 
 
-def _parsed(source: Source, check: bool, absent: Mapping[str, Any]) -> Plan:
+def read(path: Path, *, check: bool = True, **absent: Any) -> Plan:
+    """Return a plan from a study file, as `parse` does."""
+    return _parsed(StudyFile.read(path), check, absent)
+
+
+def _parsed(source: StudyFile, check: bool, absent: Mapping[str, Any]) -> Plan:
     values = source.parse()
     for key, value in absent.items():
-        own = values.get(key, {})
-        if isinstance(value, Mapping) and isinstance(own, Mapping):
-            values[key] = {**value, **own}
+        there = values.get(key, {})
+        if isinstance(value, Mapping) and isinstance(there, Mapping):
+            values[key] = {**value, **there}
         else:
             values.setdefault(key, value)
     return from_values(values, source, check=check)
 
 
-def read(path: Path, *, check: bool = True, **absent: Any) -> Plan:
-    return _parsed(Source.read(path), check, absent)
+def from_values(values: Mapping[str, Any], source: StudyFile, *, check: bool = True) -> Plan:
+    """Return a plan from the values of a study file; a ValueError names the source and the line."""
+    try:
+        found = _table("study", values, _PLAN)
+        for key in ("data", "methods", "seeds"):
+            if key not in found:
+                raise Wrong(f"{key} is missing; a study needs data, methods and seeds", key)
+        plan = Plan(**{"name": Path(source.name).stem, **found})
+        _check_grid(plan)
+        if check:
+            _check_names(plan)
+        return plan
+    except Wrong as wrong:
+        line = source.line(*wrong.keys)
+        raise ValueError(f"{source.name}{f', line {line}' if line else ''}: {wrong.message}") from None
 
 
-def from_values(values: Mapping[str, Any], source: Source, *, check: bool = True) -> Plan:
-    found = _fields(source, values, _PLAN)
-    for key in ("data", "methods", "seeds"):
-        if key not in found:
-            source.fail(f"{key} is missing; a study needs data, methods and seeds")
-    plan = Plan(**{"name": Path(source.name).stem, **found})
-    _check_grid(source, plan)
-    if check:
-        _check_names(source, plan)
-    return plan
-
-
-def _fields(source: Source, values: Any, readers: Mapping[str, Reader], *table: str) -> dict[str, Any]:
+def _table(name: str, values: Any, readers: Mapping[str, Reader]) -> dict[str, Any]:
+    """Return what the readers make of a table."""
     if not isinstance(values, Mapping):
-        source.fail(f"{'.'.join(table)} should be a table; got {_shown(values)}", *table)
-    for key in values:
-        _one_of(source, "key", key, readers, *table, key)
-    return {key: readers[key](source, value, *table, key) for key, value in values.items()}
+        raise Wrong(f"{name} should be a table; got {_shown(values)}")
+    found = {}
+    for key, value in values.items():
+        _one_of("key", key, readers, key)
+        with _within(key):
+            found[key] = readers[key](key, value)
+    return found
 
 
-def _one_of(source: Source, what: str, given: str, known: Iterable[str], *keys: str) -> None:
+@contextmanager
+def _within(*keys: str) -> Iterator[None]:
+    """Say of what is wrong within that it is below these keys."""
+    try:
+        yield
+    except Wrong as wrong:
+        raise Wrong(wrong.message, *keys, *wrong.keys) from None
+
+
+def _one_of(what: str, name: str, known: Iterable[str], *keys: str) -> None:
     known = list(known)
-    if given not in known:
-        source.fail(f"no {what} {given!r}; {hint(given, known)}", *keys)
+    if name not in known:
+        raise Wrong(f"no {what} {name!r}; {hint(name, known)}", *keys)
 
 
-def _text(source: Source, value: Any, *keys: str) -> str:
+def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        source.fail(f"{keys[-1]} should be text; got {_shown(value)}", *keys)
-    return str(value)
+        raise Wrong(f"{name} should be text; got {_shown(value)}")
+    return value
 
 
 def _integer(least: int, most: int = 2**63 - 1) -> Reader:
     """Return a reader of integers. most: by default what a column of the results can hold."""
 
-    def read(source: Source, value: Any, *keys: str) -> int:
+    def read(name: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             bound = f"{least} or more" if value.__class__ is not int or value < least else f"at most {most:,}"
-            source.fail(f"{keys[-1]} should be an integer, {bound}; got {_shown(value)}", *keys)
-        return int(value)
+            raise Wrong(f"{name} should be an integer, {bound}; got {_shown(value)}")
+        return value
 
     return read
 
@@ -410,114 +423,104 @@ def _finite(value: Any) -> bool:
 
 
 def _number(*words: str) -> Reader:
-    def read(source: Source, value: Any, *keys: str) -> float | str:
+    """Return a reader of numbers from 0 on, and of these words."""
+
+    def read(name: str, value: Any) -> float | str:
         if isinstance(value, str) and value in words:
             return value
         if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value) or value < 0:
-            given = _shown(value)
-            source.fail(f"{keys[-1]} should be {' or '.join(['a number from 0 on', *words])}; got {given}", *keys)
+            expected = " or ".join(["a number from 0 on", *words])
+            raise Wrong(f"{name} should be {expected}; got {_shown(value)}")
         return float(value)
 
     return read
 
 
-def _flag(source: Source, value: Any, *keys: str) -> bool:
+def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        source.fail(f"{keys[-1]} should be true or false; got {_shown(value)}", *keys)
-    return bool(value)
+        raise Wrong(f"{name} should be true or false; got {_shown(value)}")
+    return value
 
 
-def _many(one: Reader) -> Reader:
-    """Return a reader of a list, or a single value for a list of one."""
-
-    def read(source: Source, value: Any, *keys: str) -> tuple[Any, ...]:
-        return tuple(one(source, item, *keys) for item in (value if isinstance(value, list) else [value]))
-
-    return read
+def _several(one: Reader) -> Reader:
+    """Return a reader of a list, or of a single value for a list of one."""
+    return lambda name, value: tuple(one(name, item) for item in (value if isinstance(value, list) else [value]))
 
 
-def _seeds(source: Source, value: Any, *keys: str) -> tuple[int, ...]:
+def _seeds(name: str, value: Any) -> tuple[int, ...]:
     """Read a number of seeds, counted from 0, or a list of them."""
     if isinstance(value, list):
-        return tuple(_integer(0)(source, item, *keys) for item in value)
-    return tuple(range(_integer(0, MOST_MODELS)(source, value, *keys)))
+        return tuple(_integer(0)(name, item) for item in value)
+    return tuple(range(_integer(0, MOST_MODELS)(name, value)))
 
 
-def _methods(source: Source, values: Any, *keys: str) -> tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]:
+def _methods(name: str, values: Any) -> tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]:
     if not isinstance(values, Mapping):
-        source.fail("methods should be tables such as [methods.beta_vae]", *keys)
+        raise Wrong("methods should be tables such as [methods.beta_vae]")
     for method, parameters in values.items():
         if not isinstance(parameters, Mapping):
-            source.fail(f"{method} should be a table of parameters, got {_shown(parameters)}", *keys, method)
+            raise Wrong(f"{method} should be a table of parameters, got {_shown(parameters)}", method)
     return tuple(
-        (method, tuple((name, _parameter(source, value, *keys, method, name)) for name, value in parameters.items()))
+        (method, tuple((name, _parameter(method, name, value)) for name, value in parameters.items()))
         for method, parameters in values.items()
     )
 
 
-def _parameter(source: Source, value: Any, *keys: str) -> Value | tuple[Value, ...]:
+def _parameter(method: str, name: str, value: Any) -> Value | tuple[Value, ...]:
     for item in value if isinstance(value, list) else [value]:
         if not isinstance(item, Value) or (isinstance(item, int | float) and not _finite(item)):
-            source.fail(f"{keys[-1]} should be a finite value or a list of them; got {_shown(value)}", *keys)
+            raise Wrong(f"{name} should be a finite value or a list of them; got {_shown(value)}", method, name)
     return tuple(value) if isinstance(value, list) else value
 
 
-def _versions(source: Source, value: Any, *keys: str) -> tuple[str, ...]:
-    given: tuple[str, ...] = _many(_text)(source, value, *keys)
+def _versions(name: str, value: Any) -> tuple[str, ...]:
     # Before the versions had one name each, study files had them without "udr_".
-    found = tuple(f"udr_{name}" if f"udr_{name}" in UDR_VERSIONS else full_name(name) for name in given)
+    found = [f"udr_{one}" if f"udr_{one}" in UDR_VERSIONS else full_name(one) for one in _several(_text)(name, value)]
     for version in found:
-        _one_of(source, "version of UDR", version, UDR_VERSIONS, *keys)
-    return found
+        _one_of("version of UDR", version, UDR_VERSIONS)
+    return tuple(found)
 
 
-def _population(source: Source, value: Any, *keys: str) -> int | str:
-    found: int | str = "auto" if value == "auto" else _integer(1)(source, value, *keys)
-    return found
+def _setting(setting: Setting) -> Reader:
+    """Return what reads a setting of training, or several values of one that a study may sweep."""
+    words = ("auto",) if setting.default == "auto" else ()
+    one = {int: _integer(1), float: _number(*words), str: _text, bool: _flag}[setting.kind]
+    return _several(one) if setting.swept else one
 
 
 _SCORING: dict[str, Reader] = {
-    "metrics": _many(_text),
+    "metrics": _several(_text),
     "protocol": _text,
     "rows": _integer(1),
     "repeats": _integer(1),
     "seed": _integer(0),
     "tasks": _flag,
-    "also": _many(_text),
+    "also": _several(_text),
     "interventions": _text,
 }
-
-
-def _reader(setting: Setting) -> Reader:
-    """Return what reads a setting of training, or several values of one that a study may sweep."""
-    words = ("auto",) if setting.default == "auto" else ()
-    one = {int: _integer(1), float: _number(*words), str: _text, bool: _flag}[setting.kind]
-    return _many(one) if setting.swept else one
-
-
 _SELECTION: dict[str, Reader] = {
     "udr": _versions,
     "partners": _integer(1),
     "spearman_rows": _integer(3),
     "kl_threshold": _number(),
-    "dynamics_seeds": _many(_integer(2)),
+    "dynamics_seeds": _several(_integer(2)),
     "a2a_seeds": _integer(0),
 }
 _PLAN: dict[str, Reader] = {
     "name": _text,
-    "data": _many(_text),
+    "data": _several(_text),
     "methods": _methods,
     "seeds": _seeds,
-    **{name: _reader(setting) for name, setting in SETTINGS.items()},
+    **{name: _setting(setting) for name, setting in SETTINGS.items()},
     "checkpoint_seconds": _number(),
-    "population": _population,
-    "evaluation": lambda source, values, *keys: Scoring(**_fields(source, values, _SCORING, *keys)),
-    "selection": lambda source, values, *keys: Selection(**_fields(source, values, _SELECTION, *keys)),
+    "population": lambda name, value: value if value == "auto" else _integer(1)(name, value),
+    "evaluation": lambda name, values: Scoring(**_table(name, values, _SCORING)),
+    "selection": lambda name, values: Selection(**_table(name, values, _SELECTION)),
 }
 assert list(_PLAN) == [f.name for f in fields(Plan)]
 
 
-def _check_grid(source: Source, plan: Plan) -> None:
+def _check_grid(plan: Plan) -> None:
     """Check that there is no empty axis, no model twice, and no more models than a machine can list."""
     axes: dict[tuple[str, ...], tuple[Any, ...]] = {(key,): getattr(plan, key) for key in ("data", "seeds", *SWEPT)}
     axes["methods",] = tuple(method for method, _ in plan.methods)
@@ -525,54 +528,57 @@ def _check_grid(source: Source, plan: Plan) -> None:
         axes |= {("methods", method, name): value for name, value in parameters if isinstance(value, tuple)}
     for keys, axis in axes.items():
         if not axis:
-            source.fail(f"the grid is empty: {keys[-1]} has no value", *keys)
+            raise Wrong(f"the grid is empty: {keys[-1]} has no value", *keys)
         seen: set[str] = set()
         for value in (json.dumps(canonical(item)) for item in axis):
             if value in seen:
-                source.fail(f"{keys[-1]} has {value} twice: these would be the same models", *keys)
+                raise Wrong(f"{keys[-1]} has {value} twice: these would be the same models", *keys)
             seen.add(value)
-    sweeps = [math.prod(len(v) for _, v in given if isinstance(v, tuple)) for _, given in plan.methods]
-    shared = math.prod(len(axis) for keys, axis in axes.items() if len(keys) == 1 and keys != ("methods",))
-    if shared * sum(sweeps) > MOST_MODELS:
-        source.fail(f"the grid has {shared * sum(sweeps):,} models; a study has at most {MOST_MODELS:,}")
+    sweeps = [math.prod(len(v) for _, v in parameters if isinstance(v, tuple)) for _, parameters in plan.methods]
+    models = sum(sweeps) * math.prod(len(getattr(plan, key)) for key in ("data", "seeds", *SWEPT))
+    if models > MOST_MODELS:
+        raise Wrong(f"the grid has {models:,} models; a study has at most {MOST_MODELS:,}")
 
 
-def _check_names(source: Source, plan: Plan) -> None:
+def _check_names(plan: Plan) -> None:
     """Check the names that only the rest of the package knows."""
     from karenina import data
     from karenina.data import split_name
-    from karenina.evaluation.data import WAYS
-    from karenina.evaluation.measures import has_gap, measures
-    from karenina.metrics.registry import PROTOCOLS
+    from karenina.evaluation.scoring import WAYS, has_gap, measures
+    from karenina.metrics import PROTOCOLS
     from karenina.metrics.scoring import of_part
     from karenina.training.methods import SUPERVISION, defaults, names
 
-    for entry in plan.data:
-        name = split_name(entry)[0]
-        if data.own_path(name) is None:
-            _one_of(source, "data set and no file", name, data.names(), "data")
-    for method, parameters in plan.methods:
-        _one_of(source, "method", method, names(), "methods", method)
-        for name, _ in parameters:
-            known = [*defaults(method), *(SUPERVISION if name in SUPERVISION else ())]
-            _one_of(source, f"parameter of {method}", name, known, "methods", method, name)
+    with _within("data"):
+        for entry in plan.data:
+            name = split_name(entry)[0]
+            if data.own_path(name) is None:
+                _one_of("data set and no file", name, data.names())
+    with _within("methods"):
+        for method, parameters in plan.methods:
+            _one_of("method", method, names(), method)
+            for name, _ in parameters:
+                known = [*defaults(method), *(SUPERVISION if name in SUPERVISION else ())]
+                _one_of(f"parameter of {method}", name, known, method, name)
     for name, setting in SETTINGS.items():
         if setting.kind is str:
             words = ("auto",) if setting.default == "auto" else ()
             for value in getattr(plan, name) if setting.swept else (getattr(plan, name),):
-                _one_of(source, name, value, (*words, *setting.known()), name)
-    for metric in plan.evaluation.metrics or ():
-        try:
-            of_part(metric)
-        except ValueError as error:
-            source.fail(str(error), "evaluation", "metrics")
-    for measure in plan.evaluation.also:
-        _one_of(source, "measure", measure, measures(), "evaluation", "also")
-    _one_of(source, "interventions from", plan.evaluation.interventions, WAYS, "evaluation", "interventions")
-    if "zero_shot" in plan.evaluation.also and not all(map(has_gap, plan.data)):
-        source.fail("zero_shot needs data with a gap, such as teapots:gap=exclude", "evaluation", "also")
-    if plan.evaluation.protocol is not None:
-        _one_of(source, "protocol", plan.evaluation.protocol, PROTOCOLS, "evaluation", "protocol")
+                _one_of(name, value, (*words, *setting.known()), name)
+    scoring = plan.evaluation
+    with _within("evaluation"):
+        for metric in scoring.metrics or ():
+            try:
+                of_part(metric)
+            except ValueError as error:
+                raise Wrong(str(error), "metrics") from None
+        for measure in scoring.also:
+            _one_of("measure", measure, measures(), "also")
+        _one_of("interventions from", scoring.interventions, WAYS, "interventions")
+        if "zero_shot" in scoring.also and not all(map(has_gap, plan.data)):
+            raise Wrong("zero_shot needs data with a gap, such as teapots:gap=exclude", "also")
+        if scoring.protocol is not None:
+            _one_of("protocol", scoring.protocol, PROTOCOLS, "protocol")
 
 
 # Seconds; two cores and under an hour; the paper's numbers.
@@ -614,7 +620,7 @@ def preset(name: str, scale: str = "laptop") -> Plan:
     if scale not in SCALES:
         raise ValueError(f"no scale {scale!r}; {hint(scale, SCALES)}")
     values = {"name": f"{name} at {scale} scale", **presets()[name][scale]}
-    return from_values(values, Source(f"preset {name}"), check=False)
+    return from_values(values, StudyFile(f"preset {name}"), check=False)
 
 
 def kinds() -> dict[str, Kind]:

@@ -1,33 +1,47 @@
-"""Run a study: all its models, in processes here or on a cluster, then the scores that need all of them.
+"""Run a study: all its models, in processes here or on a Ray cluster, then the scores that need all of them.
 
-It shows how it goes: a live panel on a terminal, a line per model elsewhere.
+It shows how it goes: a live panel on a terminal, a line per model elsewhere. `estimate` measures what a study would
+cost. What loads torch is imported by the functions that need it: a run says at once that a study is complete, or that
+an address is wrong.
 """
 
 import json
+import math
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+import warnings
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import chdir, suppress
+from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import wait
-from typing import IO, Any
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 from karenina._console import plain_console, say, visible
 from karenina._process import cores, end_workers, stops_heard
 from karenina.data import load
+from karenina.evaluation.scoring import evaluate, load_cached
 from karenina.studies.compare import compare_models
-from karenina.studies.plan import Plan, Point
-from karenina.studies.ray import RayPool
+from karenina.studies.plan import Plan, Point, Scoring
 from karenina.studies.study import Claimed, Status, Study, read_claim
-from karenina.studies.worker import THREADS, Outcome, Task, populations
+from karenina.studies.worker import THREADS, Outcome, Task, perform, populations
 
 _TICK = 0.5  # seconds between looks at the display, and at models that other processes have
+_CHANCES = 2  # a worker that dies takes its model with it; the model gets this many
+_SECONDS_TO_ANSWER = 5.0  # for what may be a Ray cluster
+_SECONDS_TO_JOIN = 40.0  # a Ray cluster; importing Ray takes some of them
+_CONNECT = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False, logging_level='error')"
 _WIDE = 120  # columns of a terminal that has room for who works on a model
 _NAMED = 5  # models of other processes that are waited for
+_SECONDS_TO_MEASURE = 0.7  # each kind of model, for an estimate
+_IMAGES = 256  # stand for a data set all of whose images are made once
+_SCORES_BYTES = 20_000  # a file of scores
 
 
 def run(
@@ -117,7 +131,9 @@ def _work(study: Study, plan: Plan, mine: Sequence[Point], workers: int | None, 
         _check_data(left)
     tally = Tally(len(mine))
     together = populations(plan)
-    with _pool(study, plan, workers, ray) as pool, display(study, tally, points, quiet) as shown:
+    panel = sys.stdout.isatty() and not quiet
+    display = LivePanel(study, tally, points) if panel else Lines(tally, points, quiet)
+    with _pool(study, plan, workers, ray) as pool, display as shown:
         while left:
             failed = sum(name in points for name in study.status(plan).failed)
             tally.start(len(mine) - len(left) - failed, failed)
@@ -160,7 +176,7 @@ def _tasks(study: Study, together: Sequence[tuple[Point, ...]], left: Sequence[P
         if sum(not study.trained(point.hash) for point in ours) > 1:
             tasks.append(ours)
             taken |= {point.hash for point in ours}
-    return [*tasks, *(point for point in left if point.hash not in taken)]
+    return [*tasks, *((point,) for point in left if point.hash not in taken)]
 
 
 def _pool(study: Study, plan: Plan, workers: int | None, ray: str | None) -> "Pool | RayPool":
@@ -173,10 +189,6 @@ def _left(study: Study, plan: Plan, points: Sequence[Point]) -> list[Point]:
     status = study.status(plan)
     settled = {*status.done, *status.failed}
     return [point for point in points if point.hash not in settled]
-
-
-# A worker that dies takes its model with it; the model gets this many chances.
-_CHANCES = 2
 
 
 class Pool:
@@ -233,21 +245,18 @@ class Pool:
         self.workers[worker.stdout.fileno()] = worker
         return worker.stdout.fileno()
 
-    def _give(self, answers: int, given: Task) -> None:
-        self.tasks[answers] = given
-        task: dict[str, Any] = {
+    def _give(self, answers: int, task: Task) -> None:
+        self.tasks[answers] = task
+        order = {
             "study": str(self.study.path),
+            "points": [point.to_json() for point in task],
             "scoring": asdict(self.plan.evaluation),
             "checkpoint_seconds": self.plan.checkpoint_seconds,
         }
-        if isinstance(given, Point):
-            task["point"] = given.to_json()
-        else:
-            task["points"] = [point.to_json() for point in given]
         stdin = self.workers[answers].stdin
         assert stdin is not None
         with suppress(BrokenPipeError):  # it died; so its answers end, too
-            stdin.write(json.dumps(task).encode() + b"\n")
+            stdin.write(json.dumps(order).encode() + b"\n")
 
     def _take(self, answers: int) -> tuple[Outcome | None, list[Task]]:
         """Return the answer of a worker, and what is to be done now: the models of a population that is trained, or
@@ -259,26 +268,146 @@ class Pool:
         task = self.tasks.pop(answers)
         if line.endswith(b"\n"):
             outcome = Outcome(**json.loads(line))
-            return outcome, list(reversed(task)) if isinstance(task, tuple) and outcome.status == "trained" else []
+            return outcome, _last_first(task) if outcome.status == "trained" else []
         worker = self.workers.pop(answers)
         code = worker.wait()
         _close(worker)
-        name = task.hash if isinstance(task, Point) else ",".join(point.hash for point in task)
+        name = ",".join(point.hash for point in task)
         self.deaths[name] += 1
         if self.deaths[name] < _CHANCES:
             return None, [task]
-        if not isinstance(task, Point):
-            return None, list(reversed(task))
+        if len(task) > 1:
+            return None, _last_first(task)
         end = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         reason = f"the worker process died {_CHANCES} times ({end}); log.txt may say more, as may the system's log"
-        self.study.fail(task.hash, reason)
-        return Outcome(task.hash, "failed", reason), []
+        self.study.fail(name, reason)
+        return Outcome(name, "failed", reason), []
+
+
+def _last_first(task: Task) -> list[Task]:
+    """Return a task for each model of a population, the last one first."""
+    return [(point,) for point in reversed(task)]
 
 
 def _close(worker: "subprocess.Popen[bytes]") -> None:
     for pipe in (worker.stdin, worker.stdout):
         if pipe is not None:
             pipe.close()
+
+
+class RayPool:
+    """Workers on a Ray cluster, to be used as `Pool` is. They share the study's directory and nothing else.
+
+    address: "local", "auto", HOST:PORT or ray://HOST:PORT.
+    workers: how many models at a time; None for as many as the cluster has CPUs, also when that changes.
+    A task whose machine is lost is started again by Ray on another one, and continues from the checkpoint.
+    """
+
+    def __init__(self, study: Study, plan: Plan, workers: int | None, address: str):
+        self.study = Study(study.path.resolve())
+        self.plan, self.workers, self.address = plan, workers, address
+        self.started = False
+
+    def __enter__(self) -> "RayPool":
+        try:
+            import ray
+        except ImportError:
+            raise ValueError("--ray needs Ray: pip install 'karenina[ray]'") from None
+        self.ray = ray
+        if not ray.is_initialized():
+            _connect(ray, self.address, self.workers)
+            self.started = True
+        # Ray counts a lost machine as a try; a model that kills its worker is given up after a few.
+        self.remote = ray.remote(num_cpus=1, max_retries=4)(_perform_there).remote
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.started:
+            self.ray.shutdown()
+
+    def run(self, tasks: Sequence[Task], tick: float) -> Iterator[Outcome | None]:
+        waiting = list(reversed(tasks))
+        running: dict[Any, Task] = {}
+        while waiting or running:
+            while waiting and len(running) < self._room():
+                task = waiting.pop()
+                how = self.plan.evaluation, self.plan.checkpoint_seconds
+                running[self.remote(os.getcwd(), str(self.study.path), task, *how)] = task
+            ready, _ = self.ray.wait(list(running), num_returns=1, timeout=tick)
+            if not ready:
+                yield None
+            for reference in ready:
+                task = running.pop(reference)
+                outcome = self._take(reference, task)
+                if outcome.status == "trained":
+                    waiting += _last_first(task)  # now each by itself
+                yield outcome
+
+    def _room(self) -> int:
+        """Return a few more tasks than CPUs, so that no CPU waits for us."""
+        return self.workers or 2 * int(self.ray.cluster_resources().get("CPU", 1)) + 1
+
+    def _take(self, reference: Any, task: Task) -> Outcome:
+        try:
+            outcome: Outcome = self.ray.get(reference)
+        except self.ray.exceptions.RayError as error:
+            if len(task) > 1:
+                return Outcome(task[0].hash, "trained")
+            reason = f"lost on the cluster: {type(error).__name__}: {str(error).splitlines()[0]}"
+            self.study.fail(task[0].hash, reason, str(error))
+            return Outcome(task[0].hash, "failed", reason)
+        return outcome
+
+
+def _perform_there(here: str, study: str, task: Task, scoring: Scoring, checkpoint_seconds: float) -> Outcome:
+    """Do a task on a machine of a cluster. here: from where a relative path of a data set leads on."""
+    import torch
+
+    torch.set_num_threads(1)
+    with suppress(OSError):
+        os.chdir(here)
+    if Path(study).is_dir():
+        return perform(study, task, scoring, checkpoint_seconds)
+    where = socket.gethostname()
+    return Outcome(task[0].hash, "unshared", f"the machine {where} does not see {study}: put it on shared storage")
+
+
+def _connect(ray: Any, address: str, workers: int | None) -> None:
+    quiet = {"log_to_driver": False, "logging_level": "error"}
+    if address == "local":
+        with _elsewhere():
+            ray.init(num_cpus=workers or cores(), include_dashboard=False, **quiet)
+        return
+    if address != "auto":
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if not host or not port.isdigit():
+            raise ValueError(f"a Ray address is local, auto, HOST:PORT or ray://HOST:PORT; got {address!r}")
+        try:
+            socket.create_connection((host, int(port)), _SECONDS_TO_ANSWER).close()
+        except (OSError, OverflowError) as error:
+            raise ValueError(f"no Ray cluster answers at {address} ({error})") from None
+    _try_out(address)
+    with _elsewhere():
+        ray.init(address=address, **quiet)
+
+
+def _elsewhere() -> chdir[str]:
+    """Return a context that changes to the root. Ray's workers import from the directory in which it was joined. Ours
+    may hold a stranger's study and a torch.py; nobody puts modules into the root."""
+    return chdir(Path.cwd().anchor)
+
+
+def _try_out(address: str) -> None:
+    """Connect from another process first: where something answers that is no Ray cluster, Ray would try for minutes."""
+    try:
+        with _elsewhere():
+            words = [sys.executable, "-P", "-c", _CONNECT, address]
+            said = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS_TO_JOIN)
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"what answers at {address} is no Ray cluster that this machine can join") from None
+    if said.returncode:
+        lines = said.stderr.strip().splitlines() or ["no reason given"]
+        raise ValueError(f"no Ray cluster at {address}: {lines[-1]}")
 
 
 class Tally:
@@ -415,12 +544,6 @@ class LivePanel:
         return Group(Text(head), Padding(bar, 0), running, *failures)  # a bar by itself does not end its line
 
 
-def display(study: Study, tally: Tally, points: Mapping[str, Point], quiet: bool) -> "LivePanel | Lines":
-    if sys.stdout.isatty() and not quiet:
-        return LivePanel(study, tally, points)
-    return Lines(tally, points, quiet)
-
-
 def duration(seconds: float) -> str:
     """Return a length of time for people.
 
@@ -437,3 +560,125 @@ def duration(seconds: float) -> str:
             value = seconds / unit
             return f"{value:.0f} {name}" if value >= 10 or unit == 1 else f"{value:.1f} {name}"
     return f"{seconds / (365.25 * 86400):.0f} years"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a study would cost on this machine.
+
+    train_seconds, score_seconds: of one core, for all models. intervention_seconds: the part of scoring that encodes
+    images of interventions. bytes: on the disk. unknown: data set -> why it could not be loaded here; its models are
+    taken to cost as much as the others'.
+    """
+
+    train_seconds: float
+    score_seconds: float
+    bytes: float
+    unknown: dict[str, str]
+    intervention_seconds: float = 0.0
+
+    def wall(self, workers: int) -> float:
+        """Return the seconds that it would take with that many workers."""
+        return (self.train_seconds + self.score_seconds) / workers
+
+
+class _Cost(NamedTuple):
+    """The seconds of a step (of all steps where a method is fitted at once), of scoring and of the interventions in
+    that, and the bytes of a finished run."""
+
+    step: float
+    score: float
+    interventions: float
+    bytes: float
+
+
+class _Enough(Exception):
+    pass
+
+
+def estimate(plan: Plan, progress: Callable[[str], None] = lambda what: None) -> Estimate:
+    """Measure a few steps of each method on images of each shape, and one scoring for each data set's rows.
+
+    progress: called with what is being measured.
+    """
+    from karenina.training.methods import find
+
+    shapes: dict[str, tuple[int, ...]] = {}
+    unknown: dict[str, str] = {}
+    for data in plan.data:
+        try:
+            shapes[data] = load_cached(data).image_shape
+        except (ValueError, OSError) as error:
+            unknown[data] = str(error)
+    if not shapes:
+        raise ValueError(f"no data set of the plan can be loaded here: {next(iter(unknown.values()))}")
+    measured: dict[Any, _Cost] = {}  # by all that a step's time depends on
+    alike: dict[Any, list[_Cost]] = {}  # by what is known of a data set that is not here
+    scored: dict[Any, tuple[float, float]] = {}
+
+    def kind(point: Point) -> Any:
+        return shapes.get(point.data), point.method, point.network, point.latents, point.batch
+
+    for point in plan.points:
+        if point.data in shapes:
+            if kind(point) not in measured:
+                progress(f"{point.method}, {point.latents} latents, on {point.data}")
+                measured[kind(point)] = _measure(plan, point, scored)
+            alike.setdefault((point.method, point.latents), []).append(measured[kind(point)])
+    means = {key: _Cost(*(sum(column) / len(found) for column in zip(*found))) for key, found in alike.items()}
+    costs = [measured.get(kind(point)) or means[point.method, point.latents] for point in plan.points]
+    steps = [point.steps if find(point.method)[1].fit is None else 1 for point in plan.points]
+    return Estimate(
+        train_seconds=sum(count * cost.step for count, cost in zip(steps, costs)),
+        score_seconds=sum(cost.score for cost in costs),
+        bytes=sum(cost.bytes for cost in costs),
+        unknown=unknown,
+        intervention_seconds=sum(cost.interventions for cost in costs),
+    )
+
+
+def _measure(plan: Plan, point: Point, scored: dict[Any, tuple[float, float]]) -> _Cost:
+    """Return what a model costs. scored: the seconds of scoring and of interventions by data set and number of latents,
+    to which this adds; methods differ little in them."""
+    from karenina.training import train
+    from karenina.training.batches import keeps
+
+    data: Any = load_cached(point.data)
+    # Where all images are made once, to draw them costs nothing.
+    images = data.sample(_IMAGES, 0)[0] if keeps(data, point.steps * point.batch) else data
+    times: list[float] = []
+
+    def watch(at: Any) -> None:
+        times.append(time.perf_counter())
+        if len(times) >= 4 and times[-1] - times[0] > _SECONDS_TO_MEASURE:
+            raise _Enough
+
+    # At most 200 steps are reported one by one.
+    short = replace(point, **{"steps": min(point.steps, 200), "trace": False})
+    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = time.perf_counter()
+        with suppress(_Enough):
+            train(images, short.method, progress=watch, **short.arguments)
+        whole = time.perf_counter() - start
+        # The first steps warm up: allocations, kernels chosen.
+        step = (times[-1] - times[1]) / (len(times) - 2) if len(times) > 2 else whole
+        run = train(images, short.method, out=Path(scratch) / "run", **{**short.arguments, "steps": 2})
+        size = sum(file.stat().st_size for file in (Path(scratch) / "run").iterdir())
+        if (point.data, point.latents) not in scored:
+            start = time.perf_counter()
+            found = evaluate(run, data, **plan.evaluation.arguments(data.labelled))
+            scored[point.data, point.latents] = time.perf_counter() - start, found.intervention_seconds
+    size += 4 * plan.evaluation.rows * point.latents + _SCORES_BYTES
+    size += 30 * 200 * 2 * 256 if point.trace else 0
+    return _Cost(step, *scored[point.data, point.latents], size)
+
+
+def size(count: float) -> str:
+    """Return a number of bytes for people.
+
+    >>> size(5.2e9), size(800_000)
+    ('5.2 GB', '0.8 MB')
+    """
+    unit = min(int(math.log10(max(count, 1e6)) // 3), 4)
+    return f"{count / 1000**unit:.1f} {['', 'kB', 'MB', 'GB', 'TB'][unit]}"

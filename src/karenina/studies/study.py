@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from karenina._active import ACTIVE_KL
 from karenina._files import atomic, check_regular, checksum, lock, read_json, sweep
+from karenina._settings import hash_of, setting_of
 from karenina._words import hint
 from karenina.studies.plan import Plan, Point, parse, preset, presets, read, shown
 
@@ -93,8 +94,10 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Status:
-    """How far a study is; hashes in the plan's order. `stale`: scored, but with other settings or an
-    earlier release whose numbers differ."""
+    """The progress of a study: hashes of its models, in the plan's order.
+
+    stale: how many are scored, but with other settings or by an earlier release whose numbers differ.
+    """
 
     plan: Plan
     done: tuple[str, ...]
@@ -191,10 +194,10 @@ class Study:
         """
         file = self.path / "study.toml"
         if file.exists():
-            begun = self.read_plan()
-            plan = replace(plan, init=begun.init) if plan.init == "auto" else plan
-            plan = replace(plan, population=begun.population) if plan.population == "auto" else plan
-            lost = {point.hash for point in begun.points} - {point.hash for point in plan.points}
+            before = self.read_plan()
+            plan = replace(plan, **{"init": before.init}) if plan.init == "auto" else plan
+            plan = replace(plan, population=before.population) if plan.population == "auto" else plan
+            lost = {point.hash for point in before.points} - {point.hash for point in plan.points}
             if lost:
                 raise ValueError(
                     f"{self.path} holds another study: {len(lost)} of its models are not in this one. "
@@ -202,7 +205,11 @@ class Study:
                 )
         # Hidden files are parts of files that are being written. Whether there is a study is asked again, as another
         # process may be making it just now.
-        elif self._has_files() and not file.exists():
+        elif (
+            self.path.is_dir()
+            and any(not entry.name.startswith(".") for entry in self.path.iterdir())
+            and not file.exists()
+        ):
             raise ValueError(f"{self.path} is not empty and not a study")
         text = plan.to_toml()
         assert parse(text, check=False) == plan
@@ -215,9 +222,6 @@ class Study:
             sweep(self.path / name)
         self.plan = plan
         return plan
-
-    def _has_files(self) -> bool:
-        return self.path.is_dir() and any(not entry.name.startswith(".") for entry in self.path.iterdir())
 
     def names(self, what: str) -> set[str]:
         """Return the names of the whole files in a folder of the study: a hidden one is still being written."""
@@ -363,7 +367,7 @@ class Study:
         threshold = plan.selection.kl_threshold
         if threshold == ACTIVE_KL:
             return rows
-        active = float((self._array(name, "kl.npy", plan) > threshold).sum())
+        active = float((self.array(name, "kl.npy", plan) > threshold).sum())
         return [[*row[:4], active, row[5]] if row[0] == "informative_latents" else row for row in rows]
 
     def words_of(self, metrics: Mapping[str, tuple[str, str]]) -> "pd.DataFrame":
@@ -410,14 +414,15 @@ class Study:
 
     # Runs
 
-    def array(self, name: str, file: str) -> "NDArray[Any]":
-        """Return an array that a worker wrote for a run; a ValueError that says what to do if it is damaged."""
-        return self._array(name, file, self.plan)
+    def array(self, name: str, file: str, plan: Plan | None = None) -> "NDArray[Any]":
+        """Return an array that a worker wrote for a run; a ValueError that says what to do if it is damaged.
 
-    def _array(self, name: str, file: str, plan: Plan) -> "NDArray[Any]":
+        plan: spares reading it.
+        """
         import numpy as np
 
-        path, scores = self.run_path(name) / file, self.scores_path(name, plan.evaluation.hash)
+        path = self.run_path(name) / file
+        scores = self.scores_path(name, (plan or self.plan).evaluation.hash)
         # A run that was scored with other settings has no checksum of these.
         expected = read_scores(scores)["files"].get(file) if scores.exists() else None
         with intact(path, _MAKE_AGAIN):
@@ -452,7 +457,7 @@ class Study:
 
     def data(self, name: str) -> "DataSet":
         """Return a data set of the study; NotEnough where it cannot be loaded."""
-        from karenina.evaluation.data import load_cached
+        from karenina.evaluation.scoring import load_cached
 
         try:
             return load_cached(name)
@@ -461,7 +466,7 @@ class Study:
 
     def inputs(self, name: str) -> "tuple[NDArray[np.uint8], NDArray[Any]]":
         """Return the images and factors that the runs of a data set encoded."""
-        from karenina.evaluation.data import inputs
+        from karenina.evaluation.scoring import inputs
 
         return inputs(self.data(name), self.plan.evaluation.rows, self.plan.evaluation.seed)
 
@@ -571,12 +576,10 @@ def table_of_runs(configs: Mapping[str, "Config"], scores: Mapping[str, Sequence
     scores: rows as `Evaluation.rows` gives them. The strength is the parameter that differs between the runs of a
     method, or else the first.
     """
-    from karenina.evaluation.ranking import setting_of
-
     runs = []
     for name, config in configs.items():
         same = [other.parameters for other in configs.values() if other.method == config.method]
-        varied = [key for key in config.parameters if len({json.dumps(given.get(key)) for given in same}) > 1]
+        varied = [key for key in config.parameters if len({json.dumps(parameters.get(key)) for parameters in same}) > 1]
         parameter = next(iter([*varied, *config.parameters]), "")
         value = config.parameters.get(parameter)
         strength = float(value) if isinstance(value, int | float) else None
@@ -642,7 +645,7 @@ def _is_row(row: list[Any]) -> bool:
 def digest(scores: Mapping[str, Any]) -> str:
     """Return the SHA-256 of what a file of scores says, so that a changed number is noticed."""
     kept = {name: value for name, value in scores.items() if name != "digest"}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+    return hash_of(kept)
 
 
 def read_parquet(path: Path) -> "pa.Table":

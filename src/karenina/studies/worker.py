@@ -1,4 +1,4 @@
-"""What a worker does with models: train them, one by one or several as one, encode once, score, store it all.
+"""The work on models: train them, one by one or several as one, encode once, score, store it all.
 
 As a process it reads models from its input, one per line, and answers with the outcome of each. A process of its own
 rather than multiprocessing: it has one thread from the first import on, it needs nothing of the caller's main module,
@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karenina._files import atomic, checksum, read_json, save_array
@@ -33,18 +32,42 @@ if TYPE_CHECKING:
     from karenina.training import Progress
 
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+# A model to bring to its scores, or several to train as one.
+Task = tuple[Point, ...]
 _KEPT = ("run.json", "model.safetensors", "history.parquet", "codes.npy", "kl.npy", "trace.npy")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one model. status: done, failed, found (done before), busy (another process has it), full (no space on the
-    disk), unshared (the study is not visible there) or trained (with others, and not scored yet)."""
+    """What became of a task for a model.
+
+    status: done, failed, found (done before), busy (another process has it), full (no space on the disk), unshared (the
+    study is not visible there) or trained (with others, and not scored yet).
+    """
 
     hash: str
     status: str
     reason: str = ""
     seconds: float = 0.0
+
+
+def perform(path: str, task: Task, scoring: Scoring, checkpoint_seconds: float) -> Outcome:
+    """Bring one model to its scores, or train several as one: their own tasks then find each of them trained.
+
+    What fails when they are trained as one is tried again by itself.
+    """
+    if len(task) == 1:
+        return execute(path, task[0], scoring, checkpoint_seconds)
+    started = time.perf_counter()
+    try:
+        train_population(path, task, checkpoint_seconds)
+    except Exception as error:
+        if is_full(error):
+            return Outcome(task[0].hash, "full", str(error))
+        traceback.print_exc()  # to the study's log
+        return Outcome(task[0].hash, "trained", "trained one by one: log.txt says why")
+    said = f"{len(task)} models trained as one"
+    return Outcome(task[0].hash, "trained", said, time.perf_counter() - started)
 
 
 def execute(path: str, point: Point, scoring: Scoring, checkpoint_seconds: float) -> Outcome:
@@ -55,20 +78,6 @@ def execute(path: str, point: Point, scoring: Scoring, checkpoint_seconds: float
         if is_full(error):
             return Outcome(point.hash, "full", str(error))
         raise
-
-
-def execute_together(path: str, points: Sequence[Point], checkpoint_seconds: float) -> Outcome:
-    """Train models as one; `execute` then finds each of them trained. What fails here is tried again by itself."""
-    started = time.perf_counter()
-    try:
-        train_population(path, points, checkpoint_seconds)
-    except Exception as error:
-        if is_full(error):
-            return Outcome(points[0].hash, "full", str(error))
-        traceback.print_exc()  # to the study's log
-        return Outcome(points[0].hash, "trained", "trained one by one: log.txt says why")
-    said = f"{len(points)} models trained as one"
-    return Outcome(points[0].hash, "trained", said, time.perf_counter() - started)
 
 
 def _execute(study: Study, point: Point, scoring: Scoring, checkpoint_seconds: float) -> Outcome:
@@ -103,8 +112,7 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def _train_and_score(study: Study, point: Point, scoring: Scoring, checkpoint_seconds: float, held: Claim) -> None:
-    from karenina.evaluation.data import load_cached
-    from karenina.evaluation.scoring import SCORE_COLUMNS, evaluate
+    from karenina.evaluation.scoring import SCORE_COLUMNS, evaluate, load_cached
     from karenina.training import train
 
     def progress(at: "Progress") -> None:
@@ -123,8 +131,8 @@ def _train_and_score(study: Study, point: Point, scoring: Scoring, checkpoint_se
     save_array(path / "codes.npy", found.codes.astype("float32"))
     save_array(path / "kl.npy", found.kl)
     scored = time.perf_counter()
-    together = take_share(study, point.hash)
-    seconds = {"load": loaded - start, "train": trained - loaded + together, "score": scored - trained}
+    train_seconds = trained - loaded + take_seconds(study, point.hash)
+    seconds = {"load": loaded - start, "train": train_seconds, "score": scored - trained}
     if found.intervention_seconds:
         seconds["interventions"] = found.intervention_seconds
     metrics = {row.metric: row.seconds for row in found.table.rows} if found.table else {}
@@ -141,8 +149,6 @@ def _train_and_score(study: Study, point: Point, scoring: Scoring, checkpoint_se
         part.write_text(text, encoding="utf-8")
 
 
-# A model to bring to its scores, or several to train as one.
-Task = Point | tuple[Point, ...]
 # So many small models are nearly as fast as more (benchmarks/population.py), and leave work for other processes.
 _MODELS = 16
 
@@ -156,7 +162,7 @@ def populations(plan: Plan) -> list[tuple[Point, ...]]:
         return []
     found: dict[Any, list[Point]] = {}
     for point in plan.points:
-        shape = (point.data, point.network, point.latents, point.steps, _beside(point))
+        shape = (point.data, point.network, point.latents, point.steps, _in_common(point))
         found.setdefault(shape, []).append(point)
     packed = []
     for points in found.values():
@@ -169,9 +175,11 @@ def populations(plan: Plan) -> list[tuple[Point, ...]]:
     return packed
 
 
-def _beside(point: Point) -> Any:
-    """Return what models must share to be trained as one. Methods that train a module beside the network, or from pairs
-    or labels, go with their like; all others mix."""
+def _in_common(point: Point) -> Any:
+    """Return what models must have in common to be trained as one.
+
+    Methods that train a module beside the network, or from pairs or labels, go with their like; all others mix.
+    """
     from karenina.training.learners import VAELearner
     from karenina.training.methods import find_for
 
@@ -182,7 +190,7 @@ def _beside(point: Point) -> Any:
 
 
 def _stackable(point: Point, automatic: bool) -> bool:
-    from karenina.evaluation.data import load_cached
+    from karenina.evaluation.scoring import load_cached
     from karenina.training.trainer import pick_device, worth_stacking
 
     try:
@@ -206,7 +214,7 @@ def train_population(path: str, points: Sequence[Point], checkpoint_seconds: flo
 
     Whatever else goes wrong will go wrong again, and be recorded, when each is trained by itself.
     """
-    from karenina.evaluation.data import load_cached
+    from karenina.evaluation.scoring import load_cached
     from karenina.training.loop import Options, TrainingDiverged
     from karenina.training.trainer import pick_device, train_members
 
@@ -240,25 +248,21 @@ def train_population(path: str, points: Sequence[Point], checkpoint_seconds: flo
         for point, result in zip(mine, train_members(data, members, paths, options, where, free)):
             if isinstance(result, TrainingDiverged):
                 study.fail(point.hash, f"TrainingDiverged: {result}", fresh=True)
-        share = (time.perf_counter() - started) / max(len(new), 1)
+        seconds = (time.perf_counter() - started) / max(len(new), 1)
         for name in new:
-            with atomic(_share(study, name)) as part:
-                part.write_text(repr(share), encoding="utf-8")
+            with atomic(where / f"{name}.seconds") as part:
+                part.write_text(repr(seconds), encoding="utf-8")
 
 
-def take_share(study: Study, name: str) -> float:
-    """Return the model's share of the seconds in which its population was trained, if it was and they are not taken
-    yet."""
+def take_seconds(study: Study, name: str) -> float:
+    """Return the seconds that a model took in its population, and forget them; 0 for one that was trained by itself."""
+    path = study.path / "populations" / f"{name}.seconds"
     try:
-        return float(read_json(_share(study, name)))
-    except (OSError, TypeError, ValueError):  # trained by itself
+        return float(read_json(path))
+    except (OSError, TypeError, ValueError):
         return 0.0
     finally:
-        _share(study, name).unlink(missing_ok=True)
-
-
-def _share(study: Study, name: str) -> Path:
-    return study.path / "populations" / f"{name}.seconds"
+        path.unlink(missing_ok=True)
 
 
 def main() -> None:
@@ -279,11 +283,8 @@ def main() -> None:
 
 
 def _answer(task: dict[str, Any]) -> Outcome:
-    if "points" in task:
-        points = [Point.from_json(point) for point in task["points"]]
-        return execute_together(task["study"], points, task["checkpoint_seconds"])
-    given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in task["scoring"].items()}
-    return execute(task["study"], Point.from_json(task["point"]), Scoring(**given), task["checkpoint_seconds"])
+    points = tuple(Point.from_json(point) for point in task["points"])
+    return perform(task["study"], points, Scoring.from_json(task["scoring"]), task["checkpoint_seconds"])
 
 
 def _listen(lines: "queue.SimpleQueue[str]") -> None:

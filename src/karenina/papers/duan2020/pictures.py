@@ -12,7 +12,7 @@ from karenina.drawing.pictures import mosaic, show
 from karenina.papers.drawing import about, column, first_known, scatter, strength_groups, unique, wall, walls
 from karenina.papers.duan2020.tables import ANY_UDR, VERSIONS
 from karenina.papers.tables import DCI, name
-from karenina.studies.analyses.shared import Scores, wide_table
+from karenina.studies.analyses.scores import Scores, wide_table
 from karenina.studies.study import NotEnough, Study
 
 EACH = 3

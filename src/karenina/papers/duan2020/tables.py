@@ -10,14 +10,14 @@ import pandas as pd
 from karenina._files import read_json
 from karenina.drawing.charts import colour, panel_grid
 from karenina.drawing.figure import Figure
-from karenina.evaluation.udr_versions import compute_udr, has_partners
+from karenina.evaluation.criteria import compute_udr, has_partners
 from karenina.papers import printed
 from karenina.papers.drawing import about, by_hyperparameter, column, correlation_map, first_known, scatter, unique
 from karenina.papers.tables import BETAVAE, DCI, FACTORVAE, MIG, PaperTable, name
 from karenina.selection import Preset
 from karenina.studies.analyses.by_setting import polarised
 from karenina.studies.analyses.correlations import udr_partners, udr_versions, unsupervised
-from karenina.studies.analyses.shared import wide_table
+from karenina.studies.analyses.scores import wide_table
 from karenina.studies.study import NotEnough, Study
 
 METRICS = {**BETAVAE, **FACTORVAE, **MIG, **DCI}

@@ -11,7 +11,7 @@ from karenina.data import join_name, split_name
 from karenina.drawing.charts import hinton, panel_grid
 from karenina.drawing.figure import Figure
 from karenina.drawing.pictures import mosaic, show
-from karenina.evaluation.measures import has_gap
+from karenina.evaluation.scoring import has_gap
 from karenina.metrics import dci
 from karenina.papers.drawing import STEPS, about, wall
 from karenina.papers.tables import PaperTable, name

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from karenina.drawing.charts import colour, panel_grid, plain_ticks
 from karenina.drawing.figure import Figure
 from karenina.drawing.pictures import mosaic, show
-from karenina.evaluation.measures import NOISE
+from karenina.evaluation.scoring import NOISE
 from karenina.papers.drawing import about, column, first_known, unique
 from karenina.papers.duan2020.clustering.results import correlations
 from karenina.papers.duan2020.tables import CLUSTERING, FAIRNESS, VERSIONS, clustering_rows
 from karenina.papers.tables import BETAVAE, FACTORVAE, MIG, PaperTable, name
 from karenina.selection._dynamics import dynamics as compare
 from karenina.studies.analyses.correlations import dynamics, tasks
-from karenina.studies.analyses.shared import wide_table
+from karenina.studies.analyses.scores import wide_table
 from karenina.studies.study import NotEnough, Study
 from karenina.tasks._label_noise import REGIMES as OURS
 

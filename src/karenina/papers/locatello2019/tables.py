@@ -23,7 +23,7 @@ from karenina.papers.tables import BETAVAE, DCI, FACTORVAE, MIG, PaperTable, nam
 from karenina.studies.analyses.by_setting import by_strength, total_correlation, variance_explained
 from karenina.studies.analyses.choosing import beats_random
 from karenina.studies.analyses.correlations import agreement, transfer, unsupervised
-from karenina.studies.analyses.shared import wide_table
+from karenina.studies.analyses.scores import wide_table
 from karenina.studies.study import NotEnough, Study
 
 MODULARITY = {"Modularity": ("modularity", "modularity")}

@@ -14,7 +14,7 @@ from karenina.papers.drawing import column, correlation_map, scatter, unique
 from karenina.papers.locatello2019.tables import METRICS
 from karenina.papers.tables import DCI, FACTORVAE, MIG, Metrics, name
 from karenina.studies.analyses.correlations import tasks
-from karenina.studies.analyses.shared import Scores, wide_table
+from karenina.studies.analyses.scores import Scores, wide_table
 from karenina.studies.study import NotEnough, Study
 
 NEEDED = "tasks = true under [evaluation] in study.toml, then `karenina study run`"

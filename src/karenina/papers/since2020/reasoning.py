@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from karenina.data import FactorGrid, split_name
-from karenina.evaluation.measures import Measured, MeasureRow
+from karenina.evaluation.scoring import Measured, MeasureRow
 from karenina.numerics.checks import positive_integer
 
 Ints = NDArray[np.int64]

@@ -9,7 +9,7 @@ import pandas as pd
 from karenina.data import split_name
 from karenina.metrics.registry import score_name
 from karenina.papers.tables import PaperTable
-from karenina.studies.analyses.shared import ASIDE
+from karenina.studies.analyses.scores import ASIDE
 from karenina.studies.study import TASK, UNSUPERVISED, NotEnough, Study
 
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analysis:
-    """title: a question or a heading. compute: the results (and the study's table `extra`) -> a tidy table.
+    """An analysis of a study: what is computed, how it is drawn, and what is said of it.
 
-    chart: (that table, the scores to draw or None) -> a chart. caption: (that table, scores by importance) -> what
-    it shows, in words.
+    title: a question or a heading. compute: the results (and the study's table `extra`) -> a tidy table. chart: (that
+    table, the scores to draw or None) -> a chart. caption: (that table, scores by importance) -> what it shows.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""What method and strength do to scores and their variance, and to the dependence and the number of latents."""
+"""The effects of method and strength on scores and their variance, and on the dependence and the number of latents."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from karenina.numerics.resampling import (
     share_bounds,
     without_each,
 )
-from karenina.studies.analyses.shared import (
+from karenina.studies.analyses.scores import (
     MOST_PARTS,
     groups,
     join,

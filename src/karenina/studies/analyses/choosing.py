@@ -1,4 +1,4 @@
-"""How good a choice is: of a model by a label-free score, and of a setting by a metric."""
+"""The quality of a choice: of a model by a label-free score, and of a setting by a metric."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from karenina.drawing.charts import Chart, Panel, Series, columns_of, plain_number
 from karenina.numerics.arrays import Floats
 from karenina.numerics.resampling import INTERVAL, LEVELS, RESAMPLES, jackknife, share_bounds
-from karenina.studies.analyses.shared import need, preferred, short, wide_table
+from karenina.studies.analyses.scores import need, preferred, short, wide_table
 
 # Scores that are better when small. All others that need no labels are better when large.
 _SMALL = ("reconstruction", "kl", "total_correlation", "wasserstein_correlation", "mutual_information")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from karenina.drawing.charts import Chart, Heat, Panel, Series, plain_number
 from karenina.numerics.arrays import Floats
 from karenina.numerics.resampling import LEAST_FOR_CORRELATION, jackknife, kendall, spearman
-from karenina.studies.analyses.shared import (
+from karenina.studies.analyses.scores import (
     ASIDE,
     MOST_SCORES,
     Scores,
@@ -292,7 +292,7 @@ def _rows_of(target: NDArray[np.int64], values: Floats) -> tuple[Floats, NDArray
 
 
 def _medians(rows: Floats) -> Floats:
-    """Return the median of what is not NaN in each row; sorting puts NaN last. (numpy.median takes four times as long
+    """Return the median of each row, leaving out NaN; sorting puts NaN last. (numpy.median takes four times as long
     on short rows.)"""
     ordered = np.sort(rows, axis=1)
     count = rows.shape[1] - np.isnan(rows).sum(axis=1)

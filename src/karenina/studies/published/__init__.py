@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -54,9 +54,7 @@ def baselines(data: str | None = None) -> "pd.DataFrame":
 
 def scoring(data: str) -> Scoring:
     """Return how the published models of a data set were scored."""
-    stored = json.loads(pq.read_schema(_intact(_file(data))).metadata[_EVALUATION])
-    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
-    return Scoring(**given)
+    return Scoring.from_json(json.loads(pq.read_schema(_intact(_file(data))).metadata[_EVALUATION]))
 
 
 def standing(table: "Table", data: str) -> "pd.DataFrame":

@@ -43,7 +43,7 @@ def _read(path: Path) -> dict[str, object]:
     """Return what a study file says; nothing where it is damaged, which the reader of other studies says."""
 
     try:
-        return karenina.studies.plan.Source.read(path).parse()
+        return karenina.studies.plan.StudyFile.read(path).parse()
     except ValueError:
         return {}
 

@@ -1,4 +1,7 @@
-"""The four versions of UDR, each with one name. This module is light to import: a look at a study needs no numpy."""
+"""The criteria by which runs are ranked without labels; the four versions of UDR among them have one name each.
+
+This module is light to import: help pages and a look at a study need no numpy.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,6 +12,15 @@ if TYPE_CHECKING:
     from karenina.selection import Ranking
 
 UDR_VERSIONS = ("udr_lasso", "udr_spearman", "udr_lasso_a2a", "udr_spearman_a2a")
+# Scores of one model; those after a minus sign are better when small.
+OF_ONE_MODEL = {
+    "elbo": "elbo",
+    "reconstruction": "-reconstruction",
+    "kl": "-kl",
+    "total_correlation": "-total_correlation_sampled",
+    "mutual_information": "-mutual_information_mean",
+}
+CRITERIA = (*UDR_VERSIONS, "dynamics", "centrality", "pipe", "orthogonality", "support", *OF_ONE_MODEL, "active_units")
 _SHORT = {"udr": "udr_lasso", "udr_a2a": "udr_lasso_a2a"}
 
 

@@ -1,6 +1,6 @@
-"""What the analyses share: the wide table of scores, and parts of figures and captions.
+"""The table of scores, a row per run, and the words of the figures and captions that analyses make of it.
 
-A caption says what this study's numbers show, and no more.
+A caption says what the numbers of the study show, and no more.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina.drawing.charts import Panel, plain_number
-from karenina.evaluation.measures import NOISE, REGRESSION
+from karenina.evaluation.scoring import NOISE, REGRESSION
 from karenina.metrics.registry import score_name
 from karenina.studies.study import TASK, UNSUPERVISED, NotEnough
 
