@@ -142,8 +142,8 @@ def encode(
     if as_json:
         print_json({"codes": out, "images": count, "inactive": inactive})
         return
-    about = karenina.fitting.encoding.beside(out)
-    say(f"wrote the codes of {count:,} images to {out}, and what is known of their latents to {about}")
+    beside = karenina.fitting.encoding.beside(out)
+    say(f"wrote the codes of {count:,} images to {out}, and what is known of their latents to {beside}")
     if inactive:
         below = f"not active (a KL of at most {about['kl_threshold']:g} nats): they carry nothing"
         say(f"{len(inactive)} of {len(about['latents'])} latents are {below}: {', '.join(inactive)}")

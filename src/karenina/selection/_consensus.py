@@ -25,6 +25,7 @@ from karenina.selection._inputs import check_codes, check_kl
 SHARPNESS = 8  # power of a correlation: of .9 counts .43, of .7 only .06
 LEAST_DENSITY = 0.1  # of the densest component's
 MOST_FACTORS = 12
+AGREEMENT_WEIGHT = 0.5  # beside the ELBO and the number of active latents
 PARTNERS = 200  # models that others are compared with, where there are more
 ACTIVE_SHARE = 0.01  # of the largest variance of a latent: active above it, where no KL is known
 
@@ -33,8 +34,9 @@ ACTIVE_SHARE = 0.01  # of the largest variance of a latent: active above it, whe
 class Consensus:
     """Scores of M models, and the K factors that they agree on.
 
-    scores (M,): mean of the ranks of agreement and independence, from 0 (worst) to 1; NaN without an active latent.
-    agreement (M,): mean match of a model's latents with the factors, one to one, weighted by density. independence
+    scores (M,): mean of the ranks of the parts, from 0 (worst) to 1; NaN without an active latent. The parts are
+    independence, ELBO and number of active latents, and agreement with half their weight; without ELBO they are
+    independence and agreement. agreement (M,): mean match of a model's latents with the factors, one to one, weighted by density. independence
     (M,): mean non-Gaussianity of active latents, in nats. factors (n, K): codes of the component that stands for each
     factor, the densest first: labels, for whoever has none. density (K,): how many models share it, how nearly.
     latents (M, K): which latent of a model is matched to each factor, -1 for none, and match (M, K) how well.
@@ -65,11 +67,12 @@ def consensus(
     codes: Sequence[ArrayLike] | NDArray[Any],
     kl: Sequence[ArrayLike] | None = None,
     *,
+    elbo: ArrayLike | None = None,
     kl_threshold: float = ACTIVE_KL,
     partners: int = PARTNERS,
     seed: int = 0,
 ) -> Consensus:
-    """Score models by how far each factor that they agree on is in one latent, and by how little latents are mixtures.
+    """Score models by how cleanly they have the factors that models agree on, and by how much they have found.
 
     Parameters
     ----------
@@ -78,6 +81,8 @@ def consensus(
     kl : list of M arrays (L_i,), optional
         Mean KL of each latent from the prior. Without it a latent is active if its variance is at least a hundredth of
         the largest of its model.
+    elbo : array (M,), optional
+        Evidence lower bound of each model. Without it only how cleanly counts, and models that found little may win.
     kl_threshold : float
         A latent is active above this KL, in nats.
     partners : int
@@ -101,7 +106,7 @@ def consensus(
     checked = check_codes(codes, None, seed, 4)
     arrays = [np.asarray(checked[i]) for i in range(len(checked))]
     active = active_latents(arrays, kl, kl_threshold)
-    return consensus_of_active([one[:, on] for one, on in zip(arrays, active)], active, partners, seed)
+    return consensus_of_active([one[:, on] for one, on in zip(arrays, active)], active, elbo, partners, seed)
 
 
 def active_latents(
@@ -115,7 +120,11 @@ def active_latents(
 
 
 def consensus_of_active(
-    codes: Sequence[NDArray[Any]], active: Sequence[Bools], partners: int = PARTNERS, seed: int = 0
+    codes: Sequence[NDArray[Any]],
+    active: Sequence[Bools],
+    elbo: ArrayLike | None = None,
+    partners: int = PARTNERS,
+    seed: int = 0,
 ) -> Consensus:
     """Return the consensus of models from the codes (n, a_i) of active latents; active (L_i,) says which they are."""
     count, owner = len(codes), np.repeat(np.arange(len(codes)), [one.shape[1] for one in codes])
@@ -161,7 +170,14 @@ def consensus_of_active(
         agreement[model] = (found[factor, latent] * share[factor]).sum()
         latents[model, factor] = np.flatnonzero(active[model])[latent]
         match[model, factor] = found[factor, latent]
-    scores = (_places(agreement) + _places(independence)) / 2
+    parts = [(_places(agreement), 1.0), (_places(independence), 1.0)]
+    if elbo is not None:
+        evidence, found_latents = np.asarray(elbo, float), np.array([one.shape[1] for one in codes], float)
+        known = np.isfinite(agreement)
+        parts = [(_places(agreement), AGREEMENT_WEIGHT), (_places(independence), 1.0)]
+        parts += [(_places(np.where(known, one, np.nan)), 1.0) for one in (evidence, found_latents)]
+    scores = sum(weight * np.where(np.isnan(one), 0.0, one) for one, weight in parts) / sum(w for _, w in parts)
+    scores = np.where(np.isfinite(agreement), scores, np.nan)
     factors = np.concatenate(turned, axis=1)[:, picked]
     return Consensus(scores, agreement, independence, factors, density, latents, match)
 

@@ -238,6 +238,7 @@ def choose_from_codes(
     kl: Sequence[ArrayLike] | None,
     settings: Sequence[Hashable],
     explained: Callable[[int], float] = lambda model: math.nan,
+    elbo: ArrayLike | None = None,
     kl_threshold: float = CLEAR_KL,
 ) -> Choice:
     """Choose one of M models by its consensus with the others, from the settings whose seeds agree.
@@ -250,6 +251,8 @@ def choose_from_codes(
         Mean KL of each latent; without it a latent is active if it varies.
     settings, explained
         As `choose` takes them.
+    elbo : array (M,), optional
+        Evidence lower bound of each model.
     kl_threshold : float
         A latent is active above this KL.
 
@@ -267,7 +270,7 @@ def choose_from_codes(
     nothing = np.full(len(codes), math.nan)
     if len(codes) < 2:
         return choose(settings, counts, nothing, nothing, explained)
-    found = consensus_of_active([np.asarray(one)[:, on] for one, on in zip(codes, actives)], actives)
+    found = consensus_of_active([np.asarray(one)[:, on] for one, on in zip(codes, actives)], actives, elbo)
     many = len(set(settings)) < len(settings)
     on = [one.astype(float) for one in actives]
     with warnings.catch_warnings():
