@@ -4,9 +4,9 @@
     karenina study run FOLDER/NAME.toml --out FOLDER/NAME     # each of them: 90 models, 15 to 50 minutes of a core
     python benchmarks/consensus.py page FOLDER [NAMES]        # the tables of docs/results/consensus.md
 
-Gain: 0 is what a random choice gives on average, 1 what an oracle would, mean over the six metrics of Locatello et al. (2019).
-"One of each": each setting is trained once, and all scores see these models alone; mean over draws. Brackets: 95 %
-intervals from leaving out one setting at a time, with all scores computed anew.
+Gain: 0 is what a random choice gives on average, 1 what an oracle would, mean over the six metrics of Locatello et al.
+(2019). "One of each": each setting is trained once, and all scores see these models alone; mean over draws. After ±
+half of the 95 % interval, from leaving out one setting at a time, with all scores computed anew.
 """
 
 import argparse
@@ -41,6 +41,7 @@ JUDGED_ON = {
     "color": "color_dsprites:side=16",
 }
 DRAWS = 20
+DEFAULT, SEEDS_FIRST, BEST_UDR = "consensus", "consensus, settings that agree first", "udr_lasso_a2a"
 PLAN = """name = "{name}"
 data = "{data}"
 network = "mlp"
@@ -132,15 +133,16 @@ class Models:
             warnings.simplefilter("ignore", RuntimeWarning)
             return np.nanmedian(pairs, axis=1)
 
-    def consensus(self, models: np.ndarray) -> Consensus:
-        """Return the consensus of these models."""
+    def consensus(self, models: np.ndarray, *, elbo: bool = False) -> Consensus:
+        """Return the consensus of these models; without ELBO the first version of the rule."""
         own = [self.codes[i][:, self.active[i]] for i in models]
-        return consensus_of_active(own, [self.active[i] for i in models])
+        return consensus_of_active(own, [self.active[i] for i in models], self.free["elbo"][models] if elbo else None)
 
     def choice(self, models: np.ndarray) -> np.ndarray:
         """Return the places of these models in what `rank` and `fit` say, which look at seeds first."""
         names = [self.settings[i] for i in models]
-        found = choose_from_codes([self.codes[i] for i in models], [self.kl[i] for i in models], names, kl_threshold=KL)
+        codes, kl, elbo = [self.codes[i] for i in models], [self.kl[i] for i in models], self.free["elbo"][models]
+        found = choose_from_codes(codes, kl, names, elbo=elbo, kl_threshold=KL)
         places = np.empty(len(models))
         places[found.order] = -np.arange(len(models))
         return places
@@ -162,10 +164,11 @@ def selectors(free: list[str]) -> dict[str, Selector]:
         return lambda models, some: sign * models.free[name][some]
 
     return {
-        "consensus": lambda models, some: models.consensus(some).scores,
+        DEFAULT: lambda models, some: models.consensus(some, elbo=True).scores,
+        "consensus without ELBO": lambda models, some: models.consensus(some).scores,
         "consensus: agreement alone": lambda models, some: models.consensus(some).agreement,
         "consensus: independence alone": lambda models, some: models.consensus(some).independence,
-        "consensus, settings that agree first": lambda models, some: models.choice(some),
+        SEEDS_FIRST: lambda models, some: models.choice(some),
         "udr_lasso_a2a": lambda models, some: models.udr("lasso", some, within=False),
         "udr_spearman_a2a": lambda models, some: models.udr("spearman", some, within=False),
         "udr_lasso": lambda models, some: models.udr("lasso", some, within=True),
@@ -215,7 +218,7 @@ def with_labels(models: Models) -> dict[str, float]:
 
 
 def measure(models: Models, selector: Selector, *, interval: bool) -> dict[str, object]:
-    """Return what a selector gains among one model of each setting, among all, as ten best, and its rank correlation."""
+    """Return what a selector gains: one model of each setting, among all, the ten best; and its rank correlation."""
     every = np.arange(len(models))
     values = selector(models, every)
     if not np.isfinite(values).any():
@@ -255,24 +258,63 @@ def main() -> None:
             models = Models(given.folder / name)
             found = {"models": len(models), "labels": with_labels(models)}
             found["selectors"] = {
-                one: measure(models, selector, interval=one in ("consensus", "udr_lasso_a2a"))
+                one: measure(models, selector, interval=one in (DEFAULT, BEST_UDR))
                 for one, selector in selectors(list(models.free)).items()
             }
             (given.folder / f"{name}.json").write_text(json.dumps(found, indent=1))
-            chosen = found["selectors"]["consensus"]
-            print(
-                name, {k: v for k, v in chosen.items() if k != "by_metric"}, max(found["labels"].values()), flush=True
-            )
+            chosen = {k: v for k, v in found["selectors"][DEFAULT].items() if k != "by_metric"}
+            print(name, chosen, max(found["labels"].values()), flush=True)
     else:
-        found = {
-            name: json.loads(file.read_text()) for name in sets if (file := given.folder / f"{name}.json").exists()
-        }
+        files = {name: given.folder / f"{name}.json" for name in sets}
+        found = {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
         write_part("results/consensus.md", "benchmarks/consensus.py", page(found))
 
 
 def page(found: dict[str, dict]) -> str:
-    """Return the tables."""
-    return markdown(["data"], [[name] for name in found])
+    """Return the tables: what each score gains on each data set, by each metric, and among more models."""
+    judged = [name for name in found if name in JUDGED_ON]
+    every = judged + [name for name in found if name in FOUND_ON]
+    header = [*judged, *(f"{name} (looked at)" for name in every[len(judged) :])]
+    best = {name: max(one["labels"].values()) for name, one in found.items()}
+
+    def gain(name: str, selector: str, key: str = "one") -> float:
+        return found[name]["selectors"].get(selector, {}).get(key, np.nan)
+
+    def mean(selector: str) -> float:
+        return float(np.mean([gain(name, selector) for name in judged]))
+
+    def cell(name: str, selector: str) -> str:
+        half = found[name]["selectors"][selector].get("half")
+        return f"{gain(name, selector):.2f}" + (f" ± {half:.2f}" if half is not None else "")
+
+    names = [one for one in found[judged[0]]["selectors"] if np.isfinite(mean(one))]
+    rows = [[one, f"{mean(one):.2f}", *(cell(name, one) for name in every)] for one in sorted(names, key=mean)[::-1]]
+    for metric in NAMES:
+        own = [found[name]["labels"][metric] for name in every]
+        rows.append([f"{metric} (with labels)", *(f"{one:.2f}" for one in (np.mean(own[: len(judged)]), *own))])
+    labels = np.mean([best[name] for name in judged])
+    shares = {one: 100 * mean(one) / labels for one in (DEFAULT, BEST_UDR)}
+    each = ", ".join(f"{name} {gain(name, DEFAULT):.2f} of {best[name]:.2f}" for name in judged)
+    more = (DEFAULT, SEEDS_FIRST, "consensus without ELBO", BEST_UDR, "udr_lasso", "support", "elbo")
+    keys = ("all", "ten", "correlation")
+    metrics = [
+        [one, name, *(f"{found[name]['selectors'][one]['by_metric'][metric]:.2f}" for metric in NAMES)]
+        for one in (DEFAULT, BEST_UDR)
+        for name in every
+    ]
+    among = [[one, *(", ".join(f"{gain(name, one, key):.2f}" for key in keys) for name in every)] for one in more]
+    return "\n\n".join(
+        [
+            "### One model of each setting",
+            f"The default gains {shares[DEFAULT]:.0f} % of what the best metric with labels gains on each data set ({each}), "
+            f"UDR of all to all {shares[BEST_UDR]:.0f} %.",
+            markdown(["chosen by", "mean", *header], rows),
+            "### By metric",
+            markdown(["chosen by", "data", *NAMES], metrics),
+            "### Among all models: the first, the mean of the first ten, and rank correlation with the metrics",
+            markdown(["chosen by", *header], among),
+        ]
+    )
 
 
 if __name__ == "__main__":

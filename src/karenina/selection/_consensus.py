@@ -36,10 +36,11 @@ class Consensus:
 
     scores (M,): mean of the ranks of the parts, from 0 (worst) to 1; NaN without an active latent. The parts are
     independence, ELBO and number of active latents, and agreement with half their weight; without ELBO they are
-    independence and agreement. agreement (M,): mean match of a model's latents with the factors, one to one, weighted by density. independence
-    (M,): mean non-Gaussianity of active latents, in nats. factors (n, K): codes of the component that stands for each
-    factor, the densest first: labels, for whoever has none. density (K,): how many models share it, how nearly.
-    latents (M, K): which latent of a model is matched to each factor, -1 for none, and match (M, K) how well.
+    independence and agreement. agreement (M,): mean match of a model's latents with the factors, one to one, weighted
+    by density. independence (M,): mean non-Gaussianity of active latents, in nats. factors (n, K): codes of the
+    component that stands for each factor, the densest first: labels, for whoever has none. density (K,): how many
+    models share it, how nearly. latents (M, K): which latent of a model is matched to each factor, -1 for none, and
+    match (M, K) how well.
     """
 
     scores: Floats
