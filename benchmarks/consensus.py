@@ -306,8 +306,8 @@ def page(found: dict[str, dict]) -> str:
     return "\n\n".join(
         [
             "### One model of each setting",
-            f"The default gains {shares[DEFAULT]:.0f} % of what the best metric with labels gains on each data set ({each}), "
-            f"UDR of all to all {shares[BEST_UDR]:.0f} %.",
+            f"The default gains {shares[DEFAULT]:.0f} % of what the best metric with labels gains on each data set "
+            f"({each}), UDR of all to all {shares[BEST_UDR]:.0f} %.",
             markdown(["chosen by", "mean", *header], rows),
             "### By metric",
             markdown(["chosen by", "data", *NAMES], metrics),

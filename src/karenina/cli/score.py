@@ -196,13 +196,13 @@ def rank(
         ),
     ],
     by: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
-            help=f"Score to rank by: {', '.join(BY)}.",
+            help=f"Score to rank by: {', '.join(BY)}. [default: consensus; udr with --plot]",
             autocompletion=lambda incomplete: [name for name in BY if name.startswith(incomplete)],
         ),
-    ] = "udr",
+    ] = None,
     rows: Annotated[int, typer.Option(min=10, help="Number of images that each run encodes.")] = 10_000,
     kl_threshold: Annotated[float, typer.Option(help="A latent is active if its KL exceeds this (nats).")] = ACTIVE_KL,
     seed: Annotated[int, typer.Option(help="Seed for drawing the images.")] = 0,
@@ -225,7 +225,7 @@ def rank(
 
         ranking = karenina.evaluation.ranking.rank(
             folders,
-            by,
+            by or ("consensus" if plot is None else "udr"),
             rows=rows,
             seed=seed,
             kl_threshold=kl_threshold,
@@ -264,6 +264,12 @@ def rank(
         say(f"runs in {folder}")
     say(f"all: {shared}")
     screen.print(f"active: latents with a KL above {ranking.kl_threshold:g} nats", highlight=False)
+    if ranking.choice is not None and ranking.choice.best is not None:
+        first = ranking.runs[0].config
+        setting = " ".join([first.method, *(f"{name}={value}" for name, value in first.parameters.items())])
+        say(
+            *(f"the first: {ranking.choice.diagnosis}", f"how sure: {ranking.choice.judge(setting, steps=first.steps)}")
+        )
     for latents, name in ranking.best_per_informative.items():
         say(f"best with {latents} active latents: {name}")
     if len(ranking.able):

@@ -20,7 +20,8 @@ OF_ONE_MODEL = {
     "total_correlation": "-total_correlation_sampled",
     "mutual_information": "-mutual_information_mean",
 }
-CRITERIA = (*UDR_VERSIONS, "dynamics", "centrality", "pipe", "orthogonality", "support", *OF_ONE_MODEL, "active_units")
+CRITERIA = ("consensus", *UDR_VERSIONS, "dynamics", "centrality", "pipe", "orthogonality", "support", *OF_ONE_MODEL)
+CRITERIA += ("active_units",)
 _SHORT = {"udr": "udr_lasso", "udr_a2a": "udr_lasso_a2a"}
 
 

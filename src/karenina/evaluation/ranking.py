@@ -17,7 +17,7 @@ from karenina._notebook import table
 from karenina._settings import setting_of
 from karenina._words import hint
 from karenina.evaluation.criteria import CRITERIA, OF_ONE_MODEL, UDR_VERSIONS, compute_udr, full_name
-from karenina.evaluation.scoring import Data, Evaluation, data_of, evaluate
+from karenina.evaluation.scoring import Data, Evaluation, data_of, evaluate, explained_variance, inputs
 from karenina.selection import (
     Ranking,
     dynamics,
@@ -29,6 +29,7 @@ from karenina.selection import (
     pipe_score,
 )
 from karenina.selection._udr import best_per_active, from_best
+from karenina.selection.choice import Choice, choose_from_codes
 from karenina.training import Config, Run
 from karenina.training.run import as_run, decoder_jacobian, discriminator_accuracy, is_stopped
 
@@ -58,6 +59,8 @@ class RunRanking:
         Number of active latents -> the best run that has it, since UDR does not reward finding more factors.
     pairs : tuple
         For UDR, the most and the least similar pair of runs, each with its similarity matrix.
+    choice : Choice, optional
+        For the consensus, what the choice rests on, and how far it can be trusted: `choice.judge`.
     """
 
     frame: "pd.DataFrame"
@@ -66,6 +69,7 @@ class RunRanking:
     runs: tuple[Run, ...]
     best_per_informative: dict[int, str]
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
+    choice: Choice | None = None
 
     def _repr_html_(self) -> str:
         caption = f"by {self.by}; active: latents with a KL above {self.kl_threshold:g} nats"
@@ -87,7 +91,7 @@ class RunRanking:
     @property
     def able(self) -> NDArray[np.int64]:
         """Return the rows of the frame that have a score and an active latent, the best first."""
-        return from_best(self.frame["score"], self.frame["active"])
+        return from_best(_in_order(self.frame, self.choice), self.frame["active"])
 
 
 def settings_apart(configs: Sequence[Config]) -> tuple[list[str], str]:
@@ -120,7 +124,7 @@ def _said(name: str, value: Any) -> str:
 
 def rank(
     runs: str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]],
-    by: str = "udr",
+    by: str = "consensus",
     *,
     rows: int = 10_000,
     seed: int = 0,
@@ -137,12 +141,13 @@ def rank(
         A path is a run, a directory that holds runs, or a study, of which all finished runs are taken; where none is
         finished, those that were stopped, at the step of their checkpoint.
     by : str
-        One of `CRITERIA`; higher scores are better in all of them. "udr" (short for "udr_lasso") and "udr_spearman"
-        compare runs that differ by their seed alone: to choose a setting. "udr_a2a" (for "udr_lasso_a2a") and
-        "udr_spearman_a2a" compare all runs: to choose a run. So does "centrality". "active_units" counts latents by
-        their KL, while `karenina.selection.active_units` counts them by variance (Burda et al. 2016). "pipe",
-        "centrality", "orthogonality" and "support" give NaN to a run without an active latent, the last two also to a
-        run with one, which has no pair to judge.
+        One of `CRITERIA`; higher scores are better in all of them. "consensus" makes the same choice as `fit` and
+        `report`, settings whose seeds agree first (see karenina.selection.choice). "udr" (short for "udr_lasso") and
+        "udr_spearman" compare runs that differ by their seed alone: to choose a setting. "udr_a2a" (for
+        "udr_lasso_a2a") and "udr_spearman_a2a" compare all runs: to choose a run. So does "centrality".
+        "active_units" counts latents by their KL, while `karenina.selection.active_units` counts them by variance
+        (Burda et al. 2016). "pipe", "centrality", "orthogonality" and "support" give NaN to a run without an active
+        latent, the last two also to a run with one, which has no pair to judge.
     rows : int
         Images that every run encodes.
     seed : int
@@ -184,7 +189,19 @@ def rank(
     active = np.array([int((e.kl > kl_threshold).sum()) for e in evaluations])
     interval = np.full((len(opened), 2), np.nan)
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
-    if by in UDR_VERSIONS:
+    choice: Choice | None = None
+    if by == "consensus":
+        images = inputs(found_data, rows, seed)[0]
+        choice = choose_from_codes(
+            [e.codes for e in evaluations],
+            [e.kl for e in evaluations],
+            settings,
+            lambda i: explained_variance(opened[i], images, evaluations[i].codes),
+            elbo=[e.label_free.get("elbo", np.nan) for e in evaluations],
+            kl_threshold=kl_threshold,
+        )
+        scores = choice.scores
+    elif by in UDR_VERSIONS:
         codes, kl = [e.codes for e in evaluations], [e.kl for e in evaluations]
         found = compute_udr(by, codes, kl, settings, kl_threshold=kl_threshold, seed=seed, matrices=True)
         scores, interval = found.scores, found.interval
@@ -219,12 +236,22 @@ def rank(
             "active": active,
         }
     )
-    frame = frame.sort_values("score", ascending=False, kind="stable", na_position="last")
+    if choice is None:
+        frame = frame.sort_values("score", ascending=False, kind="stable", na_position="last")
+    else:
+        frame = frame.loc[choice.order]
     ordered = tuple(opened[i] for i in frame.index)
     frame = frame.reset_index(drop=True)
     frame.insert(0, "rank", np.arange(1, len(frame) + 1))
-    best = {count: str(frame["run"][i]) for count, i in best_per_active(frame["score"], frame["active"]).items()}
-    return RunRanking(frame, by, kl_threshold, ordered, best, pairs)
+    leaders = best_per_active(_in_order(frame, choice), frame["active"])
+    best = {count: str(frame["run"][i]) for count, i in leaders.items()}
+    return RunRanking(frame, by, kl_threshold, ordered, best, pairs, choice)
+
+
+def _in_order(frame: "pd.DataFrame", choice: Choice | None) -> NDArray[np.float64]:
+    """Return what the rows of a ranking are ordered by: their scores, or, of a choice, their places."""
+    scores = frame["score"].to_numpy(float)
+    return scores if choice is None else np.where(np.isfinite(scores), -np.arange(len(scores), dtype=float), np.nan)
 
 
 def _expanded(run: Run | str | os.PathLike[str]) -> list[Run | Path]:

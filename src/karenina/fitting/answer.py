@@ -19,7 +19,17 @@ from karenina.fitting.look import Look
 from karenina.fitting.models import Model
 from karenina.fitting.search import Candidate, Known
 from karenina.numerics.arrays import Floats
-from karenina.selection.choice import FEW_IMAGES, FEW_STEPS, POOR, VERY_FEW_IMAGES, Choice, Verdict, choose, headline
+from karenina.selection import consensus
+from karenina.selection.choice import (
+    FEW_IMAGES,
+    FEW_STEPS,
+    POOR,
+    VERY_FEW_IMAGES,
+    Choice,
+    Verdict,
+    choose_from_codes,
+    headline,
+)
 from karenina.training.run import Run
 from karenina.training.run import open as open_run
 
@@ -43,8 +53,15 @@ class Compared:
     @cached_property
     def choice(self) -> Choice:
         """Return the choice among the models."""
-        settings, active = [model.setting for model in self.models], [model.active for model in self.models]
-        return choose(settings, active, self.within, self.all_to_all, lambda i: self.models[i].explained)
+        return choose_from_codes(
+            [model.codes for model in self.models],
+            [model.kl for model in self.models],
+            [model.setting for model in self.models],
+            lambda i: self.models[i].explained,
+            elbo=[model.elbo for model in self.models],
+            within=self.within,
+            across=self.all_to_all,
+        )
 
     @cached_property
     def by_setting(self) -> dict[Candidate, list[int]]:
@@ -96,6 +113,7 @@ def make_ready() -> None:
     """Compile what ranking needs, before the time that is left is planned: it takes seconds on a new installation."""
     codes = np.random.default_rng(0).normal(size=(2, 30, 2)).astype(np.float32)
     compute_udr("udr_lasso", list(codes), [np.ones(2)] * 2, ["one", "one"])
+    consensus(codes)
 
 
 def compare(models: Sequence[Model]) -> Compared:

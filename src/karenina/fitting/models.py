@@ -1,6 +1,7 @@
 """The models of a fit: how they are trained, how fast that goes, and what each makes of the images."""
 
 import contextlib
+import math
 import time as clocks
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -34,11 +35,15 @@ class OutOfTime(Exception):
     """The budget is spent; what is finished counts."""
 
 
+ELBO_ROWS = 2000  # images on which the evidence lower bound is measured
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A finished run and what it makes of the images that all models are compared on.
 
-    kl: (L,). explained: share of the variance of the pixels that its reconstructions explain.
+    kl: (L,). explained: share of the variance of the pixels that its reconstructions explain. elbo: evidence lower
+    bound.
     """
 
     path: Path
@@ -47,6 +52,7 @@ class Model:
     codes: NDArray[np.float32]
     kl: Floats
     explained: float
+    elbo: float = math.nan
 
     @property
     def active(self) -> int:
@@ -67,7 +73,10 @@ def measure(path: Path, setting: Candidate, images: NDArray[np.uint8]) -> Model 
     if run.config.image_shape != images.shape[1:]:
         return None
     mean, logvar = run.encode(images)
-    return Model(path, run.config, setting, mean, kl_per_latent(mean, logvar), explained_variance(run, images, mean))
+    few = slice(0, ELBO_ROWS)
+    elbo = run.evaluate(images[few], posterior=(mean[few], logvar[few]))["elbo"]
+    explained = explained_variance(run, images, mean)
+    return Model(path, run.config, setting, mean, kl_per_latent(mean, logvar), explained, elbo)
 
 
 def keep_unfinished(path: Path, folder: Path) -> Path | None:

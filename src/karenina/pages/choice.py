@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from karenina._active import CLEARLY, near_threshold
+from karenina._active import near_threshold
 from karenina.drawing.charts import plain_number
 from karenina.evaluation.scoring import MODELS, NOISE_REGIMES, NOISED, difference, explained_variance
 from karenina.metrics.registry import score_name
 from karenina.numerics.resampling import spearman
 from karenina.pages.contents import Contents
-from karenina.selection.choice import NO_TRUST, Choice, choose, headline
+from karenina.selection.choice import NO_TRUST, Choice, choose_from_codes, headline
 from karenina.training.run import open as open_run
 
 # The scores against which a choice is checked, where the models have them: one of each family of the literature.
@@ -103,10 +103,20 @@ def _choose(contents: Contents, data: str, rows: NDArray[np.int64]) -> DataSetCh
         return _without_ranking(contents, data, rows, labelled)
     about = contents.about.iloc[rows]
     runs, settings = about["run"].astype(str).tolist(), about["setting"].astype(str).tolist()
-    active = [int((contents.codes(run)[1] > CLEARLY * contents.kl_threshold).sum()) for run in runs]
     within, across = (_first_version(contents, a2a=a2a)[rows] for a2a in (False, True))
-    found = choose(settings, active, within, across, lambda i: explained(contents, runs[i]))
-    first = found.order[0]
+    known = [contents.codes(run) for run in runs]
+    elbo = contents.score("elbo")[rows] if "elbo" in contents.scores.names else None
+    found = choose_from_codes(
+        [np.asarray(codes) for codes, _ in known],
+        [kl for _, kl in known],
+        settings,
+        lambda i: explained(contents, runs[i]),
+        elbo=elbo,
+        within=within,
+        across=across,
+        kl_threshold=contents.kl_threshold,
+    )
+    first, active = found.order[0], found.active
     row = about.iloc[first]
     distinct = _distinct(contents, data)
     verdict = found.judge(str(row["setting_label"]), distinct, int(row["steps"]))

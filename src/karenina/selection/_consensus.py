@@ -210,6 +210,13 @@ def _ranked(columns: NDArray[Any]) -> NDArray[np.float32]:
     return (ranks / np.sqrt(len(values))).astype(np.float32)
 
 
+def match_latents(codes: NDArray[Any], others: NDArray[Any]) -> Floats:
+    """Return the highest absolute rank correlation of each latent (n, a) with one of another model (n, b): (a,)."""
+    if not others.shape[1]:
+        return np.zeros(codes.shape[1])
+    return np.abs(_ranked(codes) @ _ranked(others).T).max(axis=1).astype(float)
+
+
 def _places(values: Floats) -> Floats:
     """Return ranks from 0 (lowest) to 1; NaN for NaN, and 1 where there is one."""
     places = np.full(len(values), np.nan)

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from karenina._active import CLEAR_KL
+from karenina._active import ACTIVE_KL, CLEARLY
 from karenina.numerics.arrays import Floats
-from karenina.selection._consensus import Consensus, active_latents, consensus_of_active
+from karenina.selection._consensus import Consensus, active_latents, consensus_of_active, match_latents
 from karenina.selection._udr import udr
 
 KEPT = 0.75  # A setting with this share of the best setting's agreement is as good, for all that a few seeds can tell.
@@ -83,6 +83,8 @@ class Choice:
     settings: of each model. active: its number of active latents. scores: what models are ordered by. within, across:
     UDR of models of one setting, and of all to all. agreements: of each setting with two usable models. unusable: model
     -> why it cannot be taken. order: models from best to worst. consensus: the parts of the scores, if they come of it.
+    replication: for each active latent of the first model, the median over the models that it is compared with of its
+    highest absolute rank correlation with a latent of theirs; these are the other seeds of its setting, or all others.
     """
 
     settings: Sequence[Hashable]
@@ -95,6 +97,7 @@ class Choice:
     unusable: dict[int, str]
     order: list[int]
     consensus: Consensus | None = None
+    replication: Floats | None = None
 
     @property
     def best(self) -> int | None:
@@ -106,6 +109,29 @@ class Choice:
     def kept(self) -> set[Hashable]:
         """Return the settings whose seeds agree more than chance, and at least KEPT as far as the best one's."""
         return _kept(self.agreements)
+
+    @property
+    def replicated(self) -> int | None:
+        """Return how many active latents of the first model are found again, more than chance explains in 99 %."""
+        if self.replication is None or not len(self.replication):
+            return None
+        alone = len({*self.settings}) == len(self.settings)
+        partners = (len(self.settings) if alone else list(self.settings).count(self.settings[self.order[0]])) - 1
+        return int((self.replication > chance_of_latent(len(self.replication), max(partners, 1))).sum())
+
+    @property
+    def diagnosis(self) -> str:
+        """Return what is known of the first model, in one line."""
+        model, parts = self.order[0], []
+        found = self.agreement(model)
+        if found is not None:
+            parts.append(f"agreement {found.udr:.2f}, chance {found.chance:.2f}")
+        if self.replicated is not None and self.replication is not None:
+            parts.append(f"{self.replicated} of {len(self.replication)} active latents replicate")
+        if self.consensus is not None and len(self.consensus.density):
+            parts.append(f"consensus {self.consensus.agreement[model]:.2f}")
+            parts.append(f"non-Gaussian by {self.consensus.independence[model]:.2f} nats")
+        return "; ".join(parts) or "there is no other model to compare it with"
 
     def agreement(self, model: int) -> Agreement | None:
         """Return how far the setting of a model agrees; None where that is not known."""
@@ -238,8 +264,11 @@ def choose_from_codes(
     kl: Sequence[ArrayLike] | None,
     settings: Sequence[Hashable],
     explained: Callable[[int], float] = lambda model: math.nan,
+    *,
     elbo: ArrayLike | None = None,
-    kl_threshold: float = CLEAR_KL,
+    within: ArrayLike | None = None,
+    across: ArrayLike | None = None,
+    kl_threshold: float = ACTIVE_KL,
 ) -> Choice:
     """Choose one of M models by its consensus with the others, from the settings whose seeds agree.
 
@@ -253,8 +282,10 @@ def choose_from_codes(
         As `choose` takes them.
     elbo : array (M,), optional
         Evidence lower bound of each model.
+    within, across : arrays (M,), optional
+        UDR where it is known already; else it is found, that of all to all only if no setting has two models.
     kl_threshold : float
-        A latent is active above this KL.
+        A latent is active above this KL, and clearly active above CLEARLY times as much.
 
     >>> rng = np.random.default_rng(0)
     >>> z = rng.uniform(-1, 1, size=(500, 5))
@@ -263,21 +294,31 @@ def choose_from_codes(
     >>> found.best >= 4, found.judge("b").level
     (True, 'fairly sure')
     """
-    if not len(codes):
-        return choose([], [], [], [], explained)
-    actives = active_latents(codes, kl, kl_threshold)
-    counts = [int(one.sum()) for one in actives]
     nothing = np.full(len(codes), math.nan)
+    actives = active_latents(codes, kl, kl_threshold)
+    clearly = actives if kl is None else active_latents(codes, kl, CLEARLY * kl_threshold)
+    counts = [int(one.sum()) for one in clearly]
     if len(codes) < 2:
         return choose(settings, counts, nothing, nothing, explained)
     found = consensus_of_active([np.asarray(one)[:, on] for one, on in zip(codes, actives)], actives, elbo)
-    many = len(set(settings)) < len(settings)
-    on = [one.astype(float) for one in actives]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of models given twice, said once already
-        alike = udr(codes, on, settings if many else None, similarity="spearman", partners=PARTNERS, kl_threshold=0.5)
-    within, across = (alike.scores, nothing) if many else (nothing, alike.scores)
-    return replace(choose(settings, counts, within, across, explained, found.scores), consensus=found)
+    seeds = len(set(settings)) < len(settings)
+
+    def alike(groups: Sequence[Hashable] | None) -> Floats:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # It warns of latents near the threshold and the like.
+            return udr(
+                codes, [one.astype(float) for one in actives], groups, all_to_all=groups is None, partners=PARTNERS,
+                kl_threshold=0.5,
+            ).scores  # fmt: skip
+
+    inside = within if within is not None else alike(settings) if seeds else nothing
+    among = across if across is not None else nothing if seeds else alike(None)
+    chosen = choose(settings, counts, inside, among, explained, found.scores)
+    first = chosen.order[0]
+    partners = [i for i, one in enumerate(settings) if i != first and (not seeds or one == settings[first])]
+    matches = [match_latents(codes[first][:, actives[first]], codes[i][:, actives[i]]) for i in partners]
+    replication = np.median(matches, axis=0) if matches else None
+    return replace(chosen, consensus=found, replication=replication)
 
 
 def headline(label: str, active: int, latents: int, udr: float | None, limit: float | None, models: int) -> str:
@@ -351,6 +392,23 @@ def chance_of_model(active: int, partners: int = 1, models: int = 1) -> float:
     half = (partners + 1) / 2
     found = _rotated_settings(min(active, _MOST_LATENTS), 2)
     return float(np.quantile(found, betaincinv(half, half, SURE ** (1 / models))))
+
+
+@cache
+def chance_of_latent(active: int, partners: int = 1) -> float:
+    """Return what the replication of a latent stays below in 99 % of cases when models are rotated at random.
+
+    The median over so many partners of the largest coordinate of a random direction in so many dimensions.
+
+    >>> chance_of_latent(1), chance_of_latent(3, 4) < chance_of_latent(3, 1) < 1
+    (1.0, True)
+    """
+    if active < 2:
+        return 1.0
+    rng = np.random.default_rng([active, partners])
+    turned = rng.normal(size=(_DRAWS // 2, min(partners, 50), min(active, _MOST_LATENTS)))
+    largest = np.abs(turned).max(axis=2) / np.linalg.norm(turned, axis=2)
+    return float(np.quantile(np.median(largest, axis=1), SURE))
 
 
 def typical_chance(active: int) -> float:
