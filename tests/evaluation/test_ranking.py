@@ -1,6 +1,7 @@
 """Ranking and evaluating real runs."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -42,6 +43,9 @@ def expected(by, opened):
     if by.startswith("udr"):
         options = {"similarity": "spearman" if "spearman" in by else "lasso", "all_to_all": "a2a" in by}
         return karenina.udr(codes, kl, betas, kl_threshold=1e-3, **options).scores
+    if by == "consensus":
+        elbo = [evaluate(run, metrics=(), rows=300).label_free["elbo"] for run in opened]
+        return karenina.selection.consensus(codes, kl, elbo=elbo, kl_threshold=1e-3).scores
     if by == "dynamics":
         found = karenina.dynamics([run.trace for run in opened], betas)
         return [dict(zip(found.groups, found.scores))[beta] for beta in betas]
@@ -72,6 +76,10 @@ def test_every_criterion_puts_the_run_with_the_highest_score_first(runs, by):
     opened = [karenina.open(run) for run in runs]
     scores = dict(zip(map(str, runs), np.asarray(expected(by, opened), float)))
     ranking = rank(runs, by, **TRAINED)
+    if by == "consensus":  # where settings agree they come first, and ranks of four models have ties
+        assert dict(zip(ranking.frame.run, ranking.frame.score)) == pytest.approx(scores)
+        assert ranking.choice.order == [runs.index(run.path) for run in ranking.runs]
+        return
     assert ranking.frame.run.tolist() == sorted(scores, key=lambda run: -scores[run])
     assert ranking.frame.score.tolist() == pytest.approx(sorted(scores.values(), reverse=True), rel=1e-5)
     assert [str(run.path) for run in ranking.runs] == ranking.frame.run.tolist()
@@ -305,3 +313,13 @@ def test_what_is_no_run_is_said_in_one_line(runs, given, tmp_path):
     assert rank(run, "elbo", rows=20).runs == (run,)
     with pytest.raises(ValueError, match="codes is of type Autoencoder, expected a run"):
         karenina.score(run.module)
+
+
+def test_rank_and_the_report_choose_the_same_run_and_say_the_same_of_it(runs, tmp_path):
+    from karenina.pages.choice import choices
+    from karenina.pages.contents import read
+
+    ranking = rank(runs)
+    page = choices(read(runs))[0]
+    assert ranking.best.path.name in (page.best, Path(page.best).name)
+    assert ranking.choice.judge("").level == page.level
