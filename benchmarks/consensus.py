@@ -166,7 +166,7 @@ def selectors(free: list[str]) -> dict[str, Selector]:
     return {
         DEFAULT: lambda models, some: models.consensus(some, elbo=True).scores,
         "consensus without ELBO": lambda models, some: models.consensus(some).scores,
-        "consensus: agreement alone": lambda models, some: models.consensus(some).agreement,
+        "consensus: match alone": lambda models, some: models.consensus(some).matched,
         "consensus: independence alone": lambda models, some: models.consensus(some).independence,
         SEEDS_FIRST: lambda models, some: models.choice(some),
         "udr_lasso_a2a": lambda models, some: models.udr("lasso", some, within=False),

@@ -34,7 +34,7 @@ def models(sources):
 def test_models_that_share_their_latents_come_first(models):
     found = consensus(models)
     assert set(found.order[:3]) == {0, 1, 2}
-    assert found.agreement[:3].min() > 0.97 > 0.93 > found.agreement[3:].max()
+    assert found.matched[:3].min() > 0.97 > 0.93 > found.matched[3:].max()
     assert found.best in (0, 1, 2)
 
 
@@ -83,17 +83,17 @@ def test_agreement_is_what_the_rule_says(models):
             table[k] = values / total
         table *= (np.array(weights) / sum(weights))[:, None]
         expected.append(table[linear_sum_assignment(-table)].sum())
-    np.testing.assert_allclose(consensus(models).agreement, expected, atol=1e-5)
+    np.testing.assert_allclose(consensus(models).matched, expected, atol=1e-5)
 
 
 def test_order_sign_and_scale_of_latents_and_order_of_models_change_nothing(models):
     rng = np.random.default_rng(2)
     first = consensus(models)
     changed = consensus([z[:, rng.permutation(4)] * rng.uniform(0.1, 3, 4) * rng.choice([-1, 1], 4) for z in models])
-    np.testing.assert_allclose(changed.agreement, first.agreement, atol=0.02)  # planes are turned in another order
+    np.testing.assert_allclose(changed.matched, first.matched, atol=0.02)  # planes are turned in another order
     np.testing.assert_allclose(changed.independence, first.independence, atol=1e-6)
     back = consensus(models[::-1])
-    np.testing.assert_allclose(back.agreement[::-1], first.agreement, atol=1e-6)
+    np.testing.assert_allclose(back.matched[::-1], first.matched, atol=1e-6)
 
 
 def test_non_gaussianity_is_the_negentropy():
@@ -181,7 +181,7 @@ def test_bad_input_is_said(models):
 def test_dead_latents_and_dead_models_have_no_part_in_it(models):
     dead = np.zeros((1500, 3))
     with_dead = consensus([*models, dead], [*np.ones((8, 4)), np.zeros(3)])
-    np.testing.assert_allclose(with_dead.agreement[:8], consensus(models).agreement, atol=1e-6)
+    np.testing.assert_allclose(with_dead.matched[:8], consensus(models).matched, atol=1e-6)
     assert np.isnan(with_dead.scores[8])
     nothing = consensus([dead, dead])
     assert np.isnan(nothing.scores).all()
@@ -195,10 +195,10 @@ def test_equal_models_are_said_and_scored(models):
     assert np.isfinite(found.scores).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert karenina.selection.consensus(models).agreement.shape == (8,)
+        assert karenina.selection.consensus(models).matched.shape == (8,)
 
 
 def test_a_latent_that_does_not_vary_is_not_active_without_kl(models):
     widened = [np.hstack([z, np.zeros((1500, 2))]) for z in models]
-    np.testing.assert_allclose(consensus(widened).agreement, consensus(models).agreement, atol=1e-6)
+    np.testing.assert_allclose(consensus(widened).matched, consensus(models).matched, atol=1e-6)
     assert all(max(found) < 4 for found in itertools.islice(consensus(widened).latents, 3))

@@ -2,7 +2,7 @@
 
 Most models of a set mix the factors, each in its own way. But each model, turned to its independent components, says
 what the factors might be, and the components that many models share probably are factors. A model is good if each of
-these shared components is in one latent of its own (agreement), and if its latents are no mixtures, which are nearer
+these shared components is in one latent of its own (match), and if its latents are no mixtures, which are nearer
 to a Gaussian than what they mix (independence). Found on models of three data sets, then judged on others:
 docs/results/consensus.md.
 """
@@ -25,7 +25,7 @@ from karenina.selection._inputs import check_codes, check_kl
 SHARPNESS = 8  # power of a correlation: of .9 counts .43, of .7 only .06
 LEAST_DENSITY = 0.1  # of the densest component's
 MOST_FACTORS = 12
-AGREEMENT_WEIGHT = 0.5  # beside the ELBO and the number of active latents
+MATCHED_WEIGHT = 0.5  # beside the ELBO and the number of active latents
 PARTNERS = 200  # models that others are compared with, where there are more
 ACTIVE_SHARE = 0.01  # of the largest variance of a latent: active above it, where no KL is known
 
@@ -35,8 +35,8 @@ class Consensus:
     """Scores of M models, and the K factors that they agree on.
 
     scores (M,): mean of the ranks of the parts, from 0 (worst) to 1; NaN without an active latent. The parts are
-    independence, ELBO and number of active latents, and agreement with half their weight; without ELBO they are
-    independence and agreement. agreement (M,): mean match of a model's latents with the factors, one to one, weighted
+    independence, ELBO and number of active latents, and match with half their weight; without ELBO they are
+    independence and match. matched (M,): mean match of a model's latents with the factors, one to one, weighted
     by density. independence (M,): mean non-Gaussianity of active latents, in nats. factors (n, K): codes of the
     component that stands for each factor, the densest first: labels, for whoever has none. density (K,): how many
     models share it, how nearly. latents (M, K): which latent of a model is matched to each factor, -1 for none, and
@@ -44,7 +44,7 @@ class Consensus:
     """
 
     scores: Floats
-    agreement: Floats
+    matched: Floats
     independence: Floats
     factors: Floats
     density: Floats
@@ -154,7 +154,7 @@ def consensus_of_active(
     whole = np.stack([weight[k] @ scored[row[k]] for k in range(len(picked))])
 
     share = density / density.sum()
-    agreement = np.full(count, np.nan)
+    matched = np.full(count, np.nan)
     latents, match = np.full((count, len(picked)), -1), np.zeros((count, len(picked)))
     place = {model: i for i, model in enumerate(models)}
     for model in range(count):
@@ -168,19 +168,19 @@ def consensus_of_active(
             total = total - weight[:, i]
         found = found / np.maximum(total, 1e-12)[:, None]
         factor, latent = linear_sum_assignment(-found * share[:, None])
-        agreement[model] = (found[factor, latent] * share[factor]).sum()
+        matched[model] = (found[factor, latent] * share[factor]).sum()
         latents[model, factor] = np.flatnonzero(active[model])[latent]
         match[model, factor] = found[factor, latent]
-    parts = [(_places(agreement), 1.0), (_places(independence), 1.0)]
+    parts = [(_places(matched), 1.0), (_places(independence), 1.0)]
     if elbo is not None:
         evidence, found_latents = np.asarray(elbo, float), np.array([one.shape[1] for one in codes], float)
-        known = np.isfinite(agreement)
-        parts = [(_places(agreement), AGREEMENT_WEIGHT), (_places(independence), 1.0)]
+        known = np.isfinite(matched)
+        parts = [(_places(matched), MATCHED_WEIGHT), (_places(independence), 1.0)]
         parts += [(_places(np.where(known, one, np.nan)), 1.0) for one in (evidence, found_latents)]
     scores = sum(weight * np.where(np.isnan(one), 0.0, one) for one, weight in parts) / sum(w for _, w in parts)
-    scores = np.where(np.isfinite(agreement), scores, np.nan)
+    scores = np.where(np.isfinite(matched), scores, np.nan)
     factors = np.concatenate(turned, axis=1)[:, picked]
-    return Consensus(scores, agreement, independence, factors, density, latents, match)
+    return Consensus(scores, matched, independence, factors, density, latents, match)
 
 
 def _factors(alike: NDArray[np.float32], owners: Ints) -> tuple[Ints, Floats]:

@@ -129,7 +129,7 @@ class Choice:
         if self.replicated is not None and self.replication is not None:
             parts.append(f"{self.replicated} of {len(self.replication)} active latents replicate")
         if self.consensus is not None and len(self.consensus.density):
-            parts.append(f"consensus {self.consensus.agreement[model]:.2f}")
+            parts.append(f"consensus {self.consensus.matched[model]:.2f}")
             parts.append(f"non-Gaussian by {self.consensus.independence[model]:.2f} nats")
         return "; ".join(parts) or "there is no other model to compare it with"
 
