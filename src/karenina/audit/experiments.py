@@ -172,8 +172,9 @@ def _dead(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
 
 
 def _dead_mixed(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
-    """Add codes that hardly move to codes of which each holds all factors alike: DCI divides entropies by log d, so
-    that what is shared by eight of many codes looks concentrated.
+    """Add codes that hardly move to eight codes that each hold all factors alike.
+
+    DCI divides entropies by log d, so that what eight of many codes share looks concentrated.
     """
     from scipy.linalg import hadamard
 
@@ -181,7 +182,7 @@ def _dead_mixed(v: Floats, count: float | str, rng: np.random.Generator) -> Pair
 
 
 def _rotated(v: Floats, degrees: float | str, rng: np.random.Generator) -> Pair:
-    """Turn codes in pairs: nothing is lost, but no code stands for a factor any more."""
+    """Rotate codes in pairs: nothing is lost, but no code stands for a factor any more."""
     angle = np.radians(float(degrees))
     even, odd = v[:, 0::2] - 0.5, v[:, 1::2] - 0.5
     codes = np.empty_like(v)

@@ -91,8 +91,10 @@ def _meet_cylinder(o: Vector, d: Vector, scale: float) -> tuple[Array, Vector]:
 
 
 def _meet_capsule(o: Vector, d: Vector, radius: float, top: float) -> tuple[Array, Vector]:
-    """Meet a capsule standing on the floor, the centre of its upper cap at height `top`; a sphere if `top` is
-    `radius`."""
+    """Return where rays first meet a capsule standing on the floor, and the normal there.
+
+    The centre of its upper cap is at height `top`; it is a sphere if `top` is `radius`.
+    """
     flat_a, flat_b = d[0] ** 2 + d[1] ** 2, o[0] * d[0] + o[1] * d[1]
     flat_c = o[0] ** 2 + o[1] ** 2 - radius**2
     t = _near_root(flat_a, flat_b, flat_c)

@@ -281,7 +281,7 @@ class FitCall:
 
     @contextmanager
     def _until_stopped(self) -> Iterator[None]:
-        """End what is within where the time is over or someone stops it, and note which it was."""
+        """End the block quietly where the time is over or someone stops it, and note which it was."""
         try:
             yield
         except OutOfTime:
@@ -402,7 +402,7 @@ class FitCall:
         """Train the rounds of the plan, and plan more, while there is room."""
         plan = self.plan
         while True:
-            if plan.done == len(plan.rounds):  # Otherwise a round was begun and not finished.
+            if plan.done == len(plan.rounds):  # Otherwise a round was interrupted.
                 room = self.room()
                 if plan.done and room < 1:
                     return
@@ -463,8 +463,8 @@ class FitCall:
                 self.answered = plan
                 return found
         self.answered = plan = self.plan
-        begun = plan.rounds[0].items() if plan.rounds and not plan.done else ()
-        runs = [(s, self.folder.runs(plan) / run_name(s, 1000 * plan.seed + i)) for s, seeds in begun for i in seeds]
+        first = plan.rounds[0].items() if plan.rounds and not plan.done else ()
+        runs = [(s, self.folder.runs(plan) / run_name(s, 1000 * plan.seed + i)) for s, seeds in first for i in seeds]
         kept = [(setting, keep_unfinished(path, self._unfinished)) for setting, path in runs]
         return self._known([(setting, path) for setting, path in kept if path is not None])
 
@@ -490,7 +490,7 @@ class FitCall:
 
     def answer(self, *, page: bool) -> Fit:
         """Rank what is finished and write it down."""
-        begun = clocks.monotonic()
+        start = clocks.monotonic()
         compared = self.compared()
         plan = self.answered
         if not compared.models and (self.folder.path / ANSWER).exists():
@@ -507,7 +507,7 @@ class FitCall:
             self._track(compared)
         if page:
             write_page(found, self.data, self.images)
-            self.closing = 1.2 * (clocks.monotonic() - begun) + 0.5
+            self.closing = 1.2 * (clocks.monotonic() - start) + 0.5
         return found
 
     def _track(self, compared: Compared) -> None:

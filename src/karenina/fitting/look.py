@@ -72,7 +72,7 @@ def describe(look: Look) -> str:
 
 
 def look_at(data: DataSet) -> Look:
-    """Go through the images once, a thousand at a time. Factors are not looked at.
+    """Look at the images once, a thousand at a time, and at no factors.
 
     >>> from karenina.data import load
     >>> found = look_at(load("blobs"))
@@ -106,7 +106,7 @@ def look_at(data: DataSet) -> Look:
 
 
 def _blocks(data: DataSet) -> Any:
-    """Give all images, or many of a set that is rendered, some at a time."""
+    """Yield all images, or many of a set that is rendered, some at a time."""
     if isinstance(data, TableDataSet):
         for start in range(0, len(data), _ROWS):
             yield data.at(np.arange(start, min(start + _ROWS, len(data))))

@@ -271,10 +271,10 @@ def _entropic(x: float) -> float:
 
 
 @njit(cache=True)
-def _write_importance(share: Array, out: Array) -> None:
+def _write_importance(explained: Array, out: Array) -> None:
     """Write the importances of a code from its variances given each factor and, last, its variance."""
     for j in range(len(out)):
-        out[j] = max(share[j], 0.0) / max(share[-1], TINY)
+        out[j] = max(explained[j], 0.0) / max(explained[-1], TINY)
 
 
 @njit(cache=True)

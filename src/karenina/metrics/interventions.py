@@ -256,7 +256,7 @@ def _vote(
 
 
 def _warn_of_still_codes(codes: Floats, places: Ints, batch: int) -> None:
-    """Say which codes have one value in so many rows that a batch of any rows often has no other."""
+    """Warn of codes with one value in so many rows that a batch drawn at random often has no other."""
     share = (codes == np.median(codes, axis=0)).mean(
         axis=0
     )  # a value that more than half of the rows have is the median
@@ -419,7 +419,7 @@ def irs(
 
 
 def _warn_of_few_rows_per_value(inputs: Inputs, labels: Ints) -> None:
-    """Say which factors have so many values that holding one leaves little to vary."""
+    """Warn of factors with so many values that few rows share one."""
     n = len(labels)
     for name, values in zip(inputs.names, labels.max(axis=0) + 1):
         if n < FEW_ROWS * values:

@@ -371,7 +371,7 @@ class PopulationLearner:
         return norms.isfinite().all(0).tolist()
 
     def settle(self) -> None:
-        """Put the generators of noise where they would be had nothing been drawn ahead."""
+        """Reset the generators of noise to where they would be had nothing been drawn ahead."""
         self.epsilon.settle()
 
     def keep(self, indices: Sequence[int]) -> None:

@@ -367,7 +367,7 @@ def make_network(config: Config, method: Method) -> Autoencoder:
 
 
 def shapes(make: Callable[[], torch.nn.Module]) -> dict[str, tuple[int, ...]]:
-    """Name -> shape of every tensor of a module, or nothing where torch cannot count that far.
+    """Return the shape of every tensor of a module by its name; {} where the sizes exceed what torch can count.
 
     On the meta device a module has shapes but no memory, so a config cannot make us allocate what no file holds.
     """

@@ -90,7 +90,7 @@ class RewardLearners:
         return self.network(torch.from_numpy(codes).float()).numpy() * self.scale
 
     def keep(self, predictors: list[int]) -> None:
-        """Go on with these alone."""
+        """Keep these alone."""
         for parameter, state in zip(self.optimiser.parameters, self.optimiser.state):
             parameter.data = parameter.data[predictors]
             parameter.grad = None
@@ -184,7 +184,7 @@ def learn(
     group: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Learning:
-    """Let each agent learn until a share `level` of its last `window` episodes succeeded, at most `cap` steps.
+    """Train each agent until a share `level` of its last `window` episodes succeeded, at most `cap` steps.
 
     The first `warmup` actions are random, then a share `explore`; all others are the best of `candidates`. After every
     step the reward predictors make `updates` updates on `batch` of the steps so far. Codes that are not finite raise.
