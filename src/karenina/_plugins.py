@@ -115,7 +115,7 @@ class MissingExtra(ModuleNotFoundError, ValueError):
 
 @contextmanager
 def extras() -> Iterator[None]:
-    """Say which extra to install where an import inside the block fails for want of it."""
+    """Say which extra to install where an import inside the block fails because a package is missing."""
     try:
         yield
     except MissingExtra:

@@ -48,7 +48,7 @@ def stops_heard() -> Iterator[None]:
 
 @contextmanager
 def stops_wait() -> Iterator[None]:
-    """Make the first Ctrl-C or SIGTERM in the block wait until nothing is half done; a second one does not wait.
+    """Delay the first Ctrl-C or SIGTERM in the block until nothing is half done; a second one ends at once.
 
     `stop_waits` says that there is one, for `stopped` to make it an exception; what does not look has it at the end.
     """
@@ -73,7 +73,7 @@ def stop_waits() -> bool:
 
 
 def stopped(words: str) -> KeyboardInterrupt:
-    """Return the exception of the signal that waits, with what to say of it."""
+    """Return the exception for the signal that `stops_wait` made wait, with what to say of it."""
     return Terminated(words) if _noted == signal.SIGTERM else KeyboardInterrupt(words)
 
 

@@ -74,9 +74,8 @@ def _perfect(audit: Audit, key: ScoreKey) -> float | None:
 
 
 def _share(audit: Audit, key: ScoreKey, first: float, *changes: float) -> Numbers:
-    """Return changes as shares of the score of perfect codes (of `first`, if that was not measured); nothing where that
-    score is next to nothing.
-    """
+    """Return changes as shares of the score of perfect codes, or of `first` if that was not measured; none where it is
+    near 0."""
     perfect = _perfect(audit, key)
     perfect = first if perfect is None else perfect
     return () if perfect < _NEGLIGIBLE else tuple(change / perfect for change in changes)

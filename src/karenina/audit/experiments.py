@@ -77,7 +77,7 @@ def _noise_truth(alpha: float | str) -> Truth:
 
 
 def _mixing(v: Floats, alpha: float | str, rng: np.random.Generator) -> Pair:
-    """Return v R with 1 - alpha on the diagonal of R and alpha right of it, the last row's in the first column."""
+    """Return v R: each factor has weight 1 - alpha in its own code and alpha in the next one (the last in the first)."""
     alpha = float(alpha)
     return (1 - alpha) * v + alpha * np.roll(v, 1, axis=1), v
 

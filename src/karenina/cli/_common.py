@@ -28,7 +28,7 @@ REGISTRIES = {
 
 
 def registered(what: str) -> list[str]:
-    """Return the names in one of REGISTRIES, read from its source: to import it takes seconds.
+    """Return the names in one of REGISTRIES, read from its source, as importing it takes seconds.
 
     >>> registered("methods")[:2]
     ['vae', 'beta_vae']
@@ -47,7 +47,7 @@ def registered(what: str) -> list[str]:
 
 
 def completing(what: str) -> Any:
-    """Return a function that completes names of a registry, the last of them where commas are between."""
+    """Return a function that completes names of a registry; in a list with commas, the last of them."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -274,8 +274,8 @@ def table(*headings: str, **options: Any) -> Any:
 
 
 def bar(*fields: str) -> Any:
-    """Return a bar with its words left, the time left right, as wide as the terminal; it is drawn on standard error, if
-    that is one.
+    """Return a progress bar as wide as the terminal, with its words on the left and the time left on the right; it is
+    drawn on standard error if that is a terminal.
 
     fields: of the task, shown between.
     """

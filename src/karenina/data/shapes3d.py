@@ -145,7 +145,7 @@ def _wall_light(side: NDArray[np.int8], x: Array, y: Array, z: Array, angle: flo
 
 
 def _floor_light(x: Array, y: Array) -> Array:
-    """Return the pool of the key light, and a faint grain."""
+    """Return the light on the floor: the bright pool of the key light, with a faint grain."""
     u, v = x + 0.4815, y - 0.0874
     pool = 0.9436 * np.exp(-(0.779 * u * u + 0.9088 * v * v - 0.1703 * u * v))
     return SHADOW + pool + 0.012 * np.sin(67 * x + 11 * y) * np.sin(61 * y - 17 * x)

@@ -392,7 +392,7 @@ class FitCall:
         return plan
 
     def _speed(self, shape: tuple[int, int, int], network: str) -> float:
-        """Return the seconds per model and step of the first round; how long it takes to begin goes to `overhead`."""
+        """Return the seconds per model and step of the first round; those before the first step go to `overhead`."""
         options = {"network": network, "latents": self.wishes.latents}
         most = 0.05 * min(self.clock.seconds, 60)
         per_step, self.overhead = time_training(shape, options, FEW_MODELS, self.device, most)

@@ -52,11 +52,12 @@ class Look:
 
     @property
     def unaligned(self) -> bool:
-        """Return whether what is shown lies at another place in every image, so that the place explains most of it."""
+        """Return whether objects lie at another place in every image, so that their place explains most of the
+        variation."""
         return self.shift > 0.08 and self.moved > 0.25
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as values for JSON."""
+        """Return what was seen as values for JSON."""
         return {**asdict(self), "shape": list(self.shape), "unaligned": self.unaligned}
 
 

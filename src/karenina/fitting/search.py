@@ -203,7 +203,7 @@ def _engine(file: Path) -> dict[str, Any]:
 
 @contextmanager
 def intact(folder: Path, *kinds: type[Exception]) -> Iterator[None]:
-    """Make what a damaged database raises one line: errors of these kinds, by default those of databases."""
+    """Turn errors of these kinds (by default those of databases), which a damaged database raises, into one line."""
     optuna = _optuna()
     from sqlalchemy.exc import SQLAlchemyError
 

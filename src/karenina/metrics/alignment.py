@@ -279,7 +279,7 @@ def _write_importance(explained: Array, out: Array) -> None:
 
 @njit(cache=True)
 def _sums(r: Array) -> tuple[float, float, float, float]:
-    """Return h(r), h(sums of codes), h(sums of factors) and W."""
+    """Return h(r), h(sums of codes), h(sums of factors) and W, from which `_criterion` computes D + C."""
     cells = codes = factors = whole = 0.0
     for row in r:
         total = 0.0

@@ -22,7 +22,7 @@ LATENTS, STEPS = 10, 7  # of a wall of traversals: lines and columns at most
 
 
 def column(scores: Scores, score: str) -> Floats:
-    """Return a score of every run; NaN where there is none."""
+    """Return the score of this name for every run; NaN where a run has none."""
     if score not in scores.names:
         return np.full(len(scores.runs), np.nan)
     return scores.values[:, scores.names.index(score)]

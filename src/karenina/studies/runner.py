@@ -344,7 +344,7 @@ class RayPool:
                 yield outcome
 
     def _room(self) -> int:
-        """Return a few more tasks than CPUs, so that no CPU waits for us."""
+        """Return how many tasks to hand out at once: a few more than there are CPUs, so that none waits for us."""
         return self.workers or 2 * int(self.ray.cluster_resources().get("CPU", 1)) + 1
 
     def _take(self, reference: Any, task: Task) -> Outcome:

@@ -597,5 +597,5 @@ def objective_key(member: "Member") -> tuple[str, int, str, str]:
 
 
 def _changes(arguments: Sequence[Any]) -> list[int]:
-    """Return where runs of equal ones start."""
+    """Return where runs of equal entries start."""
     return [i for i, one in enumerate(arguments) if i == 0 or one != arguments[i - 1]]

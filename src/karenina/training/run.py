@@ -430,7 +430,7 @@ def is_stopped(path: Path) -> bool:
 
 
 def as_run(given: Any, argument: str = "run") -> Run:
-    """Return a run that is given as it is or by its directory; anything else is a ValueError that says what it is."""
+    """Return a run that is given as a run or by its directory; anything else is a ValueError that says what it is."""
     if isinstance(given, str | os.PathLike):
         return open(given)
     if not (hasattr(given, "encode") and hasattr(given, "config")):

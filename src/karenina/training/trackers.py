@@ -71,7 +71,7 @@ class MLflow:
 
 
 class WeightsAndBiases:
-    """A run of a project."""
+    """A run in a project of Weights & Biases."""
 
     def __init__(self, where: str):
         wandb = need("wandb")

@@ -89,8 +89,8 @@ def table_7(study: Study) -> PaperTable:
 
 
 def _classes(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the results of the paper's three classes and two data sets (Table 1, figure 6), or what a study has of
-    them.
+    """Return the results of the paper's three model classes and two data sets (Table 1, figure 6), as far as a study
+    has them.
 
     A study that has none of the classes, or of the data sets, is taken whole in that respect.
     """

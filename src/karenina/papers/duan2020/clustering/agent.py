@@ -243,7 +243,7 @@ def learn(
 
 
 def _kept(agents: list[int], learning: set[int], group: int, vision: Any, transition: Any, reward: Any) -> list[int]:
-    """Return the agents without those of groups that have learned."""
+    """Return the agents that remain: groups whose members have all learned are left out."""
     groups = [agents[start : start + group] for start in range(0, len(agents), group)]
     staying = [j for j, members in enumerate(groups) if learning & set(members)]
     if len(staying) == len(groups):
