@@ -117,9 +117,8 @@ def _noise(audit: Audit, key: ScoreKey) -> Numbers:
 
 
 def _largest_change(*experiments: str) -> Callable[[Audit, ScoreKey], Numbers]:
-    """Return what measures the largest change in each experiment, up or down, from its neutral value, or from its
-    first.
-    """
+    """Return a function that measures the largest change of a score in each experiment, up or down, from its neutral
+    value, or from its first value."""
 
     def measure(audit: Audit, key: ScoreKey) -> Numbers:
         return tuple(number for experiment in experiments for number in change(audit, key, experiment))

@@ -77,7 +77,7 @@ def _noise_truth(alpha: float | str) -> Truth:
 
 
 def _mixing(v: Floats, alpha: float | str, rng: np.random.Generator) -> Pair:
-    """Return v R: each factor has weight 1 - alpha in its own code and alpha in the next one (the last in the first)."""
+    """Return v R: each factor has weight 1 - alpha in its own code and alpha in the next (the last in the first)."""
     alpha = float(alpha)
     return (1 - alpha) * v + alpha * np.roll(v, 1, axis=1), v
 
@@ -138,7 +138,7 @@ def _samples(v: Floats, share: float | str, rng: np.random.Generator) -> Pair:
 
 
 def _scale(v: Floats, scale: float | str, rng: np.random.Generator) -> Pair:
-    """Return good codes and, every second one, 40 % noise; multiplied, or the noisy ones alone multiplied by 100."""
+    """Return codes, every second one with 40 % of noise: all multiplied by `scale`, or the noisy ones alone by 100."""
     codes = v.copy()
     codes[:, 1::2] = 0.6 * codes[:, 1::2] + 0.4 * rng.random(codes[:, 1::2].shape)
     if scale == "noisy x 100":

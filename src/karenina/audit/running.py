@@ -538,7 +538,7 @@ def _load(file: Path) -> tuple[dict[str, Any], dict[str, list[Score]], int]:
 
 
 def _resume(file: Path, about: Mapping[str, Any]) -> dict[str, list[Score]]:
-    """Return the scores already there, or begin the file. Another audit's file is an error."""
+    """Return the scores that the file holds; begin it where there are none. The file of another audit is an error."""
     there, done, whole = _load(file) if file.exists() else ({}, {}, 0)
     if not whole:
         with file.open("w") as new:

@@ -203,7 +203,7 @@ def _window(reach: float, top: float) -> tuple[slice, slice]:
 
 
 def _add_shadow(view: Room, light: Array, scale: float, shape: int) -> NDArray[np.bool_]:
-    """Take the key light from the floor behind the object; tells which samples changed."""
+    """Remove the key light from the floor behind the object; return which samples changed."""
     width, height = (scale * extent for extent in _EXTENT[shape])
     reach = width + height * np.hypot(*TO_KEY[:2]) / TO_KEY[2]
     near = view.x**2 + view.y**2 < reach**2

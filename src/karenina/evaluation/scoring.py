@@ -125,7 +125,7 @@ def sampler_of(run: "Run", data: DataSet, way: str = "model", rows: int = 10_000
 
 
 def blocks_for(rows: int, values: Iterable[NDArray[Any]]) -> int:
-    """Return how many blocks there are: as many as twice the encoded rows have room for."""
+    """Return how many blocks to encode: as many as have room in twice the encoded rows."""
     return max(LEAST_BLOCKS, 2 * rows // sum(map(len, values)))
 
 
@@ -465,7 +465,7 @@ def _label_free(
     scores = run.evaluate(images, seed, posterior=(mean, logvar))
     scores["informative_latents"] = float((kl > kl_threshold).sum())
     for name, codes in (("mean", mean), ("sampled", sampled)):
-        with warnings.catch_warnings():  # of chance, which has no place among plain numbers
+        with warnings.catch_warnings():  # Warnings of chance have no place among plain numbers.
             warnings.simplefilter("ignore")
             scores[f"total_correlation_{name}"] = float(gaussian_total_correlation(codes))
         scores[f"wasserstein_correlation_{name}"] = float(gaussian_wasserstein_correlation(codes))

@@ -48,9 +48,9 @@ DEFAULT_TIME = "30m"
 LEAST_TIME = 10.0  # seconds that looking, a few steps, ranking and the page take
 
 
-DEFAULT_STEPS = 5000  # where a number of models is given, and no time
+DEFAULT_STEPS = 5000  # These hold where a number of models is given, and no time.
 MOST_STEPS, LEAST_STEPS = 10_000, 50
-MODELS, FEW_MODELS = 24, 10  # The time should be enough for so many, and where it is short for so few.
+MODELS, FEW_MODELS = 24, 10  # The time should be enough for this many models, or for this few where it is short.
 GOOD_STEPS = 3000  # Where there is no time for so many, the images are made smaller.
 TRAINING_SHARE = 0.8  # The rest of the time goes to looking, ranking and the page.
 SECOND_METHOD = 40  # A second method is tried where there is time for so many models.
@@ -321,7 +321,7 @@ class FitCall:
         return 0.25 * self.clock.seconds
 
     def _open(self, size: Any = None) -> FitImages:
-        """Open the images at the size that was asked for or is given, else at one that suits the device and time."""
+        """Open the images at `size` or the size that was asked for, else at one that suits the device and the time."""
         wishes, kind = self.wishes, self.device.type
         if wishes.size is not None or size is not None or kind != "cpu" or self.wishes.models is not None:
             chosen = wishes.size if wishes.size is not None else size

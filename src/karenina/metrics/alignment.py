@@ -213,7 +213,8 @@ def _importance(shares: Floats) -> Floats:
 
 
 def _starts(shares: Floats, rng: np.random.Generator) -> list[Floats]:
-    """Return the view as given, and the eigenvectors of random mixtures, right if one view fits all factors."""
+    """Return where searches start: the view as given, and eigenvectors of random mixtures, which are right if one view
+    fits all factors."""
     starts = [np.eye(shares.shape[1])]
     for _ in range(STARTS - 1):
         mixture = np.tensordot(rng.uniform(0.5, 1.5, size=len(shares) - 1), shares[:-1], axes=1)

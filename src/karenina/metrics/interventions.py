@@ -409,9 +409,9 @@ def irs(
     matrix = np.zeros((k, d))
     matrix[:, live] = 1 - held / largest
     score = matrix.max(axis=0)
-    share = largest / largest.max() if code_weights == "deviation" else np.ones(len(largest))
+    code_weight = largest / largest.max() if code_weights == "deviation" else np.ones(len(largest))
     return Result(
-        value=float(np.average(score[live], weights=share)),
+        value=float(np.average(score[live], weights=code_weight)),
         per_code=np.where(live, score, np.nan),
         matrix=inputs.among_given(matrix),
         details={"parents": np.where(live, inputs.kept[matrix.argmax(axis=0)], np.nan)},
@@ -502,7 +502,7 @@ class GroupedRows:
             b, v = along.shape[:2]
             places = begin + np.arange(b * v).reshape(b, v)
             begin += b * v
-            # The values of a factor share the other factors of the blocks, and so their accidents; rows do not.
+            # In blocks all values of a factor go with the same other factors, and so with the same chance; rows do not.
             held = [
                 in_rows if len(in_rows) >= b else np.append(in_blocks, in_rows)
                 for in_blocks, in_rows in zip(places.T, _having(column, known))

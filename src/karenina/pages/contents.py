@@ -129,7 +129,7 @@ class Contents:
             return None
 
     def extra(self, name: str) -> pd.DataFrame | None:
-        """Return another table of the study, such as its pairs; None where there is none."""
+        """Return another table of the study by its name, such as "pairs"; None where there is none."""
         if name == "pairs":
             return self.pairs
         return Study(self.study).table(name) if self.study is not None else None

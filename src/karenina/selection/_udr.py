@@ -894,7 +894,10 @@ class Similarities:
         return target.models[targets], source.models[sources], scores, matrices, unsolved
 
     def _prepare(self, models: Ints) -> Prepared:
-        ranks, exact = self.method == "correlation", self.method == "multitask_cv"  # folds gain nothing from less
+        ranks, exact = (
+            self.method == "correlation",
+            self.method == "multitask_cv",
+        )  # Cross-validation gains nothing from lower precision.
         keep = None if self.preset.uninformative == "keep" else self.active
         return prepare(self.codes, models, ranks=ranks, keep=keep, exact=exact)
 

@@ -169,7 +169,8 @@ def figure_6(study: Study) -> Figure:
 
 
 def figure_11(study: Study) -> Figure:
-    """Draw left: UDR_L against unfairness, a row per method and a column per data set. Right: UDR_S against steps."""
+    """Draw UDR_L against unfairness on the left, a row per method and a column per data set; on the right UDR_S against
+    steps."""
     scores = wide_table(study.frame)
     agents = clustering_rows(study)
     measured = scores.runs[np.isfinite(column(scores, "fairness_mean"))]

@@ -90,7 +90,7 @@ class RewardLearners:
         return self.network(torch.from_numpy(codes).float()).numpy() * self.scale
 
     def keep(self, predictors: list[int]) -> None:
-        """Keep these alone."""
+        """Keep these predictors alone."""
         for parameter, state in zip(self.optimiser.parameters, self.optimiser.state):
             parameter.data = parameter.data[predictors]
             parameter.grad = None
@@ -196,7 +196,7 @@ def learn(
         positive_integer(value, name)
     if not 0 < level <= 1:
         raise ValueError(f"level must be above 0 and at most 1, got {level}")
-    agents = list(range(len(environments)))  # that are stepped still
+    agents = list(range(len(environments)))  # those that still take steps
     for environment in environments:
         environment.reset()
     slots = _see(vision, environments, agents)

@@ -160,7 +160,7 @@ AGENTS = 20
 
 
 class Agents(NamedTuple):
-    """What agents see, expect and hope for."""
+    """What agents see, what they expect of an action, and which reward they predict."""
 
     vision: SlotVision
     transition: SlotTransition
