@@ -92,7 +92,7 @@ def demo(
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Train a few models, choose one, check it, and make a page of it, in a minute."""
+    """Train, choose, check and make a page of it, in a minute."""
     use_device(device)
     page, best = karenina.pages.demo.demo(
         out, workers, say=(lambda text: say(text, file=sys.stderr)) if as_json else say

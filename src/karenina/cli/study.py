@@ -64,7 +64,7 @@ def plan(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a study would train, and how long that would take.
+    """Say what a study would train, and how long that would take.
 
     Nothing is run, but for a few steps of each method from which the time and the disk that it needs are estimated.
     """
@@ -193,7 +193,7 @@ def status(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show how far a study is, what is running, and what failed."""
+    """Say how far a study is, what is running, and what failed."""
     if (kind := karenina.studies.plan.kind_of(directory)) is not None:
         kind.status(directory, as_json=as_json)
         return
