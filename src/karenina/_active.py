@@ -10,7 +10,7 @@ CLEAR_KL = CLEARLY * ACTIVE_KL
 
 
 def near_threshold(kl: Iterable[Iterable[float]], threshold: float) -> str:
-    """A warning if latents of some models (rows of KLs) lie within a factor of 2 of the threshold, else "".
+    """Return a warning if KLs of some models (a row each) lie within a factor of 2 of the threshold, else "".
 
     >>> print(near_threshold([[2.0, 0.3, 0.01], [2.0, 0.15, 0.06]], 0.1).replace(": ", "\\n"))
     2 latents of 1 of the 2 models have a KL near kl_threshold=0.1 (0.05 to 0.2)

@@ -23,7 +23,7 @@ except ImportError:  # Windows has no such locks
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let the error of a full disk, which does not say which file it is about, name this one.
+    """Make the error of a full disk, which does not say which file it is about, name this one.
 
     >>> with naming("table.csv"):
     ...     raise OSError(errno.ENOSPC, "No space left on device")
@@ -73,7 +73,7 @@ def atomic(path: str | os.PathLike[str], *, older: Path | None = None) -> Iterat
 
 
 def _begin(path: Path) -> tuple[int | None, Path]:
-    """A temporary file that is locked as long as its handle is open, so that `sweep` leaves it alone."""
+    """Return a new temporary file, locked as long as its handle is open, so that `sweep` leaves it alone."""
     while True:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=f".part{path.suffix}")
         if fcntl is None:
@@ -85,7 +85,7 @@ def _begin(path: Path) -> tuple[int | None, Path]:
 
 
 def lock(handle: int) -> bool | None:
-    """Try to lock an open file: whether this process has it now. None where the file system has no locks."""
+    """Try to lock an open file, and return whether this process has it now; None where the file system has no locks."""
     if fcntl is None:
         return None
     try:
@@ -97,7 +97,7 @@ def lock(handle: int) -> bool | None:
 
 @contextmanager
 def held(path: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Hold a lock on a file or folder, which the system drops if the process dies; whether it is ours, or nobody's.
+    """Hold a lock on a file or folder, which the system drops if the process dies; yield whether it is ours.
 
     wait: until another process lets go of it. Where there are no locks it is always ours.
     """
@@ -116,7 +116,7 @@ def held(path: Path, *, wait: bool = False) -> Iterator[bool]:
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:
-    """The folder of this path, made if need be."""
+    """Make the folder of this path unless it is there, and return the path."""
     if not os.fspath(path):
         raise ValueError("out is empty; expected a directory")
     folder = Path(path)
@@ -145,12 +145,12 @@ def sweep(folder: Path, name: str = "*") -> None:
 
 
 def leftovers(folder: Path, name: str = "*") -> set[Path]:
-    """What `atomic` leaves in a folder, for files of this name, when its process is killed."""
+    """Return what `atomic` leaves in a folder, for files of this name, when its process is killed."""
     return set(folder.glob(f".{name}.????????.part*"))
 
 
 def save_array(path: str | os.PathLike[str], array: "NDArray[Any]") -> None:
-    """An .npy file, at once. Not by np.save to the disk, whose OSError does not say that the disk is full."""
+    """Write an .npy file, at once. The OSError of np.save would not say that the disk is full."""
     import numpy as np  # here, for a look at a study needs no numpy
 
     buffer = io.BytesIO()

@@ -7,13 +7,13 @@ from typing import Any
 
 
 def in_notebook() -> bool:
-    """Whether cells of a notebook are running, which show HTML; a terminal, also IPython's, does not."""
+    """Return whether this runs in a notebook, whose cells show HTML; a terminal, also IPython's, does not."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")
 
 
 def bar(title: str) -> Callable[[float, str], None]:
-    """A bar below the cell: called with the share that is done and some words."""
+    """Show a bar below the cell, and return the function that moves it to a share done, with some words."""
     from IPython.display import HTML, display
 
     handle = display(HTML(""), display_id=True)
@@ -27,7 +27,7 @@ def bar(title: str) -> Callable[[float, str], None]:
 
 
 def table(headings: Iterable[str], lines: Iterable[Iterable[object]], caption: str = "") -> str:
-    """An HTML table of text and numbers.
+    """Return an HTML table of text and numbers.
 
     >>> table(["a"], [["<b>"]])
     '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
@@ -39,13 +39,13 @@ def table(headings: Iterable[str], lines: Iterable[Iterable[object]], caption: s
 
 
 def facts(title: str, values: Mapping[str, object], below: str = "") -> str:
-    """HTML of what is known of something: a title, names and values, and more HTML below."""
+    """Return HTML with a title, names and their values, and more HTML below."""
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(_text(v))}</td></tr>" for name, v in values.items())
     return f"<div><b>{escape(title)}</b><table><tbody>{rows}</tbody></table>{below}</div>"
 
 
 def picture(png: bytes, words: str) -> str:
-    """An image inside the page."""
+    """Return HTML that holds the image itself."""
     import base64
 
     return f'<img alt="{escape(words)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @cache
 def found(group: str) -> "dict[str, EntryPoint]":
-    """Name -> entry point of the plug-ins installed here. Nothing is imported until one is asked for by name."""
+    """Return the entry points of the plug-ins installed here by name. Each is imported only when it is asked for."""
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=f"karenina.{group}")}
 
 
 def load(group: str, name: str) -> Any:
-    """The object behind a plug-in's name; a ValueError if its package breaks."""
+    """Return the object behind a plug-in's name; a ValueError if its package breaks."""
     point = found(group)[name]
     with blamed(f"the plug-in {name} ({point.value}) cannot be loaded"):
         return point.load()
@@ -81,7 +81,7 @@ def blamed(what: str) -> Iterator[None]:
 
 
 def named(reference: str, *, also: tuple[type, ...] = ()) -> Any:
-    """The function, or object of the types in `also`, of "module:function"; modules of the working directory count."""
+    """Return the function, or object of a type in `also`, named "module:function"; the working directory counts."""
     module, _, name = reference.partition(":")
     if not module or not name:
         raise ValueError(f"expected module:function, got {reference!r}")
@@ -115,7 +115,7 @@ class MissingExtra(ModuleNotFoundError, ValueError):
 
 @contextmanager
 def extras() -> Iterator[None]:
-    """Say which extra to install where an import within fails for want of it."""
+    """Say which extra to install where an import inside the block fails because a package is missing."""
     try:
         yield
     except MissingExtra:

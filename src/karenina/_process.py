@@ -31,7 +31,7 @@ def exit_code(stop: BaseException) -> int:
 
 @contextmanager
 def stops_heard() -> Iterator[None]:
-    """Let SIGTERM raise `Terminated` within, as Ctrl-C raises KeyboardInterrupt."""
+    """Make SIGTERM raise `Terminated` inside the block, as Ctrl-C raises KeyboardInterrupt."""
     before: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():  # no other thread may
         usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
@@ -48,7 +48,7 @@ def stops_heard() -> Iterator[None]:
 
 @contextmanager
 def stops_wait() -> Iterator[None]:
-    """Let the first Ctrl-C or SIGTERM within wait for a moment at which nothing is half done; a second does not wait.
+    """Delay the first Ctrl-C or SIGTERM in the block until nothing is half done; a second one ends at once.
 
     `stop_waits` says that there is one, for `stopped` to make it an exception; what does not look has it at the end.
     """
@@ -73,7 +73,7 @@ def stop_waits() -> bool:
 
 
 def stopped(words: str) -> KeyboardInterrupt:
-    """Return the exception of the signal that waits, with what to say of it."""
+    """Return the exception for the signal that `stops_wait` made wait, with what to say of it."""
     return Terminated(words) if _noted == signal.SIGTERM else KeyboardInterrupt(words)
 
 
@@ -88,7 +88,7 @@ def _hear(number: int, frame: FrameType | None) -> None:
 
 
 def obey_input() -> Iterator[str]:
-    """Give the lines of our input; when it ends, stop this process, as SIGTERM would, and at the latest after a while.
+    """Yield the lines of our input; when it ends, stop this process, as SIGTERM would, and at the latest after a while.
 
     For a thread of a worker, whose input ends with the process that started it, however that ended.
     """
@@ -134,7 +134,7 @@ def cores(root: Path = Path("/")) -> int:
 
 
 def _quota(root: Path) -> float:
-    """Cores that the cgroup of this process and those above it allow; inf where they do not say."""
+    """Return how many cores the cgroup of this process and those above it allow; inf where they do not say."""
     least = math.inf
     with suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
@@ -152,7 +152,7 @@ def _quota(root: Path) -> float:
 
 
 def _limit(folder: Path, *, old: bool) -> float:
-    """Cores of one cgroup, of version 1 (old) or 2."""
+    """Return how many cores one cgroup allows, of version 1 (old) or 2."""
     try:
         if old:
             quota, period = ((folder / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))

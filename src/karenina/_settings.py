@@ -84,7 +84,7 @@ SETTINGS = {
 
 
 def with_settings(names: Iterable[str] = SETTINGS) -> Callable[[Function], Function]:
-    """Return a decorator for a function that takes settings as **keywords: its signature then names them."""
+    """Return a decorator that adds settings to the signature of a function that takes them as **keywords."""
 
     def decorate(function: Function) -> Function:
         known = inspect.signature(function)

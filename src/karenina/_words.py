@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 def meant(name: object, known: Iterable[str]) -> str | None:
-    """The known name that is nearest, however it is written; None if none is near.
+    """Return the known name that is nearest, whatever its case and hyphens; None if none is near.
 
     >>> meant("Beta-VEA", ["vae", "beta_vae"]), meant("gan", ["pca"])
     ('beta_vae', None)
@@ -16,7 +16,7 @@ def meant(name: object, known: Iterable[str]) -> str | None:
 
 
 def hint(name: object, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name.
+    """Return the end of a message about an unknown name.
 
     >>> hint("migg", ["mig", "sap"]), hint("xy", ["mig", "sap"])
     ('did you mean mig? Known: mig, sap', 'known: mig, sap')

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def householder(d: int, alpha: float = 0.3) -> NDArray[np.float64]:
-    """A = I - 2 v v', orthogonal (d, d) with no zero entry; v_1^2 = alpha, the others share 1 - alpha (appendix A).
+    """Return A = I - 2 v v', orthogonal (d, d) without zeros; v_1^2 = alpha, the others share 1 - alpha (appendix A).
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class _Empirical:
         return inside + (below + above) / self.slope
 
     def density_of_score(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The derivative of to_normal."""
+        """Return the derivative of to_normal."""
         edge = np.clip(np.searchsorted(self.x, x, side="right"), 1, len(self.x) - 1)
         inside = (self.score[edge] - self.score[edge - 1]) / (self.x[edge] - self.x[edge - 1])
         return np.where((x < self.x[0]) | (x > self.x[-1]), self.slope, inside)
@@ -126,7 +126,7 @@ class Entanglement:
         return self._codes(self._scores(z)[1] @ self.matrix)  # A is orthogonal: its inverse is its transpose
 
     def jacobian(self, z: ArrayLike) -> NDArray[np.float64]:
-        """d f_i / d z_j = A_ij s_j(z_j) / s_i(f_i(z)), with s the derivative of a marginal's normal score."""
+        """Return d f_i / d z_j = A_ij s_j(z_j) / s_i(f_i(z)); s is the derivative of a marginal's normal score."""
         z, scores = self._scores(z)
         out = self._codes(scores @ self.matrix.T)
         inner = np.column_stack([m.density_of_score(column) for m, column in zip(self.marginals, z.T)])
@@ -135,7 +135,7 @@ class Entanglement:
 
 
 def entanglement(z: ArrayLike, alpha: float = 0.3, marginals: Sequence[Any] | None = None) -> Entanglement:
-    """The bijection f of Theorem 1.
+    """Return the bijection f of Theorem 1.
 
     Parameters
     ----------

@@ -74,9 +74,8 @@ def _perfect(audit: Audit, key: ScoreKey) -> float | None:
 
 
 def _share(audit: Audit, key: ScoreKey, first: float, *changes: float) -> Numbers:
-    """Return changes as shares of the score of perfect codes (of `first`, if that was not measured); nothing where that
-    score is next to nothing.
-    """
+    """Return changes as shares of the score of perfect codes, or of `first` if that was not measured; none where it is
+    near 0."""
     perfect = _perfect(audit, key)
     perfect = first if perfect is None else perfect
     return () if perfect < _NEGLIGIBLE else tuple(change / perfect for change in changes)
@@ -118,9 +117,8 @@ def _noise(audit: Audit, key: ScoreKey) -> Numbers:
 
 
 def _largest_change(*experiments: str) -> Callable[[Audit, ScoreKey], Numbers]:
-    """Return what measures the largest change in each experiment, up or down, from its neutral value, or from its
-    first.
-    """
+    """Return a function that measures the largest change of a score in each experiment, up or down, from its neutral
+    value, or from its first value."""
 
     def measure(audit: Audit, key: ScoreKey) -> Numbers:
         return tuple(number for experiment in experiments for number in change(audit, key, experiment))

@@ -77,7 +77,7 @@ def _noise_truth(alpha: float | str) -> Truth:
 
 
 def _mixing(v: Floats, alpha: float | str, rng: np.random.Generator) -> Pair:
-    """Return v R with 1 - alpha on the diagonal of R and alpha right of it, the last row's in the first column."""
+    """Return v R: each factor has weight 1 - alpha in its own code and alpha in the next (the last in the first)."""
     alpha = float(alpha)
     return (1 - alpha) * v + alpha * np.roll(v, 1, axis=1), v
 
@@ -138,7 +138,7 @@ def _samples(v: Floats, share: float | str, rng: np.random.Generator) -> Pair:
 
 
 def _scale(v: Floats, scale: float | str, rng: np.random.Generator) -> Pair:
-    """Return good codes and, every second one, 40 % noise; multiplied, or the noisy ones alone multiplied by 100."""
+    """Return codes, every second one with 40 % of noise: all multiplied by `scale`, or the noisy ones alone by 100."""
     codes = v.copy()
     codes[:, 1::2] = 0.6 * codes[:, 1::2] + 0.4 * rng.random(codes[:, 1::2].shape)
     if scale == "noisy x 100":
@@ -172,8 +172,9 @@ def _dead(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
 
 
 def _dead_mixed(v: Floats, count: float | str, rng: np.random.Generator) -> Pair:
-    """Add codes that hardly move to codes of which each holds all factors alike: DCI divides entropies by log d, so
-    that what is shared by eight of many codes looks concentrated.
+    """Add codes that hardly move to eight codes that each hold all factors alike.
+
+    DCI divides entropies by log d, so that what eight of many codes share looks concentrated.
     """
     from scipy.linalg import hadamard
 
@@ -181,7 +182,7 @@ def _dead_mixed(v: Floats, count: float | str, rng: np.random.Generator) -> Pair
 
 
 def _rotated(v: Floats, degrees: float | str, rng: np.random.Generator) -> Pair:
-    """Turn codes in pairs: nothing is lost, but no code stands for a factor any more."""
+    """Rotate codes in pairs: nothing is lost, but no code stands for a factor any more."""
     angle = np.radians(float(degrees))
     even, odd = v[:, 0::2] - 0.5, v[:, 1::2] - 0.5
     codes = np.empty_like(v)

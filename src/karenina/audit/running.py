@@ -189,9 +189,8 @@ def apply(group: MetricGroup, codes: NDArray[Any], factors: NDArray[Any], catego
 def _own(
     name: str, function: Callable[..., Any], codes: NDArray[Any], factors: NDArray[Any], categorical: bool, seed: int
 ) -> list[Score]:
-    """Measure the user's own function. One that raises, or returns what is not a number, is reported; it gets copies,
-    and may spoil them.
-    """
+    """Measure the user's own function, on copies that it may change. What it raises, or returns that is no number, is
+    reported."""
     offered = {"seed": seed + _OTHER_SEEDS, "continuous": not categorical}
     taken = {key: value for key, value in offered.items() if key in _parameters(function)}
     measured = str(getattr(function, "property", UNKNOWN_PROPERTY))
@@ -503,7 +502,7 @@ def _results(
 
 
 def _one_thread() -> None:
-    """Leave Ctrl-C to the process that started this worker, which computes in one thread."""
+    """Ignore Ctrl-C, which is for the process that started this worker, and compute in one thread."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
 
@@ -539,7 +538,7 @@ def _load(file: Path) -> tuple[dict[str, Any], dict[str, list[Score]], int]:
 
 
 def _resume(file: Path, about: Mapping[str, Any]) -> dict[str, list[Score]]:
-    """Return the scores already there, or begin the file. Another audit's file is an error."""
+    """Return the scores that the file holds; begin it where there are none. The file of another audit is an error."""
     there, done, whole = _load(file) if file.exists() else ({}, {}, 0)
     if not whole:
         with file.open("w") as new:

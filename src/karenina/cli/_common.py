@@ -28,7 +28,7 @@ REGISTRIES = {
 
 
 def registered(what: str) -> list[str]:
-    """Return the names in one of REGISTRIES, read from its source: to import it takes seconds.
+    """Return the names in one of REGISTRIES, read from its source, as importing it takes seconds.
 
     >>> registered("methods")[:2]
     ['vae', 'beta_vae']
@@ -47,7 +47,7 @@ def registered(what: str) -> list[str]:
 
 
 def completing(what: str) -> Any:
-    """Return a function that completes names of a registry, the last of them where commas are between."""
+    """Return a function that completes names of a registry; in a list with commas, the last of them."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -71,7 +71,7 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt as stop:  # which typer would end without a word
+        except KeyboardInterrupt as stop:  # typer would end without a message
             words = str(stop).replace("the same call", "the same command") or "stopped"
             say(f"karenina: {words}", file=sys.stderr)
             raise typer.Exit(exit_code(stop)) from None
@@ -248,14 +248,14 @@ def in_one_word(
 
 
 def own_data(data: str | None) -> tuple[str, ...]:
-    """Return the option --data for a command on runs of data that are nobody's but the user's."""
+    """Return the option --data, the path of the user's own data, for a command on runs of such data."""
     if data is None or data in karenina.data.REGISTRY:
         return ()
     return () if karenina.data.split_name(data)[0] in karenina.data.names() else ("--data", data)
 
 
 def use_device(name: str | None) -> None:
-    """Let whatever this command starts, also in processes of its own, use the device."""
+    """Make all that this command starts, also in processes of its own, use the device."""
     if name is not None:
         karenina.training.run.pick_device(name)  # a wrong word is said before the work
         os.environ["KARENINA_DEVICE"] = name
@@ -274,8 +274,8 @@ def table(*headings: str, **options: Any) -> Any:
 
 
 def bar(*fields: str) -> Any:
-    """Return a bar with its words left, the time left right, as wide as the terminal; it is drawn on standard error, if
-    that is one.
+    """Return a progress bar as wide as the terminal, with its words on the left and the time left on the right; it is
+    drawn on standard error if that is a terminal.
 
     fields: of the task, shown between.
     """

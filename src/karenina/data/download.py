@@ -280,7 +280,7 @@ def _locked(part: Path) -> int | None:
 
 
 def _is(part: Path, handle: int) -> bool:
-    """Return whether the open file is still the one of that name: who had the lock before may have renamed it."""
+    """Return whether the open file still has that name: the process that had the lock before may have renamed it."""
     try:
         return os.path.samestat(part.stat(), os.fstat(handle))
     except FileNotFoundError:

@@ -146,7 +146,7 @@ def _unpacked(path: Path) -> Iterator[NDArray[np.uint8]]:
 
 
 def _shapes3d_classes(values: NDArray) -> NDArray:
-    """Return the labels (hues 0..0.9, scales 0.75..1.25, shapes 0..3 and angles -30..30) as numbers of their values."""
+    """Return labels (hues 0..0.9, scales 0.75..1.25, shapes 0..3, angles -30..30) as positions among their values."""
     low = np.array([0, 0, 0, 0.75, 0, -30])
     step = np.array([0.1, 0.1, 0.1, 0.5 / 7, 1, 60 / 14])
     if not _finite(values):

@@ -148,7 +148,7 @@ def _all_weights(base: FactorGrid | FactorBox, bias: Bias, rows: NDArray[Any]) -
 
 
 def _of(fixed: Fixed | None, rows: NDArray[np.int64]) -> Fixed | None:
-    """Return the fixed values of these rows."""
+    """Return the fixed values for these rows: a value that is one for all stays, of n values those of the rows."""
     return {name: np.asarray(value)[rows] if np.ndim(value) else value for name, value in (fixed or {}).items()}
 
 
@@ -401,8 +401,7 @@ def _grouped(shared: NDArray[Any]) -> tuple[Index, Index, Index, Index]:
 
 
 def _likely(sums: Floats, start: Index, size: Index, rng: np.random.Generator) -> Index:
-    """Draw a place in each of n ranges (first place, number of places), by chances of which these are the running
-    sums."""
+    """Draw a place in each of n ranges (first place, number of places), by chances whose running sums are given."""
     before, end = np.where(start > 0, sums[start - 1], 0.0), sums[start + size - 1]
     drawn = before + rng.random(len(start)) * (end - before)
     return np.searchsorted(sums, np.minimum(drawn, np.nextafter(end, 0.0)), side="right")

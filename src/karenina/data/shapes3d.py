@@ -91,8 +91,10 @@ def _meet_cylinder(o: Vector, d: Vector, scale: float) -> tuple[Array, Vector]:
 
 
 def _meet_capsule(o: Vector, d: Vector, radius: float, top: float) -> tuple[Array, Vector]:
-    """Meet a capsule standing on the floor, the centre of its upper cap at height `top`; a sphere if `top` is
-    `radius`."""
+    """Return where rays first meet a capsule standing on the floor, and the normal there.
+
+    The centre of its upper cap is at height `top`; it is a sphere if `top` is `radius`.
+    """
     flat_a, flat_b = d[0] ** 2 + d[1] ** 2, o[0] * d[0] + o[1] * d[1]
     flat_c = o[0] ** 2 + o[1] ** 2 - radius**2
     t = _near_root(flat_a, flat_b, flat_c)
@@ -143,7 +145,7 @@ def _wall_light(side: NDArray[np.int8], x: Array, y: Array, z: Array, angle: flo
 
 
 def _floor_light(x: Array, y: Array) -> Array:
-    """Return the pool of the key light, and a faint grain."""
+    """Return the light on the floor: the bright pool of the key light, with a faint grain."""
     u, v = x + 0.4815, y - 0.0874
     pool = 0.9436 * np.exp(-(0.779 * u * u + 0.9088 * v * v - 0.1703 * u * v))
     return SHADOW + pool + 0.012 * np.sin(67 * x + 11 * y) * np.sin(61 * y - 17 * x)
@@ -201,7 +203,7 @@ def _window(reach: float, top: float) -> tuple[slice, slice]:
 
 
 def _add_shadow(view: Room, light: Array, scale: float, shape: int) -> NDArray[np.bool_]:
-    """Take the key light from the floor behind the object; tells which samples changed."""
+    """Remove the key light from the floor behind the object; return which samples changed."""
     width, height = (scale * extent for extent in _EXTENT[shape])
     reach = width + height * np.hypot(*TO_KEY[:2]) / TO_KEY[2]
     near = view.x**2 + view.y**2 < reach**2

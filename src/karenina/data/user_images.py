@@ -313,7 +313,7 @@ def _image_rows(
     # Which images can be decoded is found out once, and kept beside the images.
     checks = CachedRows(files, (len(files), 1), partial(_readable, files, load), folder=cache, tag=f"{tag}-whole")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # that there is no room is said of the images
+        warnings.simplefilter("ignore", RuntimeWarning)  # The warning of too little room is for the images.
         broken = np.flatnonzero(checks(np.arange(len(files)))[:, 0] == 0)
     why = dict(zip(broken, (or_error(load, files[i]) for i in broken)))
     index = bad.without(index, files, [why.get(i) for i in range(len(files))])
@@ -585,7 +585,7 @@ def _some(names: list[str]) -> str:
 _LOOKED_AT = 256  # So many images are looked at to see whether they are in colour.
 _TINT = 16  # Channels of grey images that were stored in colour differ by less, of 255.
 _ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
-_ARRAY = Path("the array")  # Messages call an array so.
+_ARRAY = Path("the array")  # This is what messages call an array.
 
 Images = DataSet | str | os.PathLike[str] | NDArray[Any]
 

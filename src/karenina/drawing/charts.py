@@ -257,7 +257,9 @@ def _heat_size(panel: Heat) -> tuple[float, float]:
     longest = [max(map(len, names), default=0) for names in (panel.rows, panel.columns)]
     turned = _is_turned(panel)
     width = 0.6 + 0.055 * longest[0] + 0.34 * len(panel.columns)
-    width = max(width, 0.3 + 0.062 * max(len(panel.title), len(panel.column_label)))  # beside those of the next matrix
+    width = max(
+        width, 0.3 + 0.062 * max(len(panel.title), len(panel.column_label))
+    )  # Titles of two matrices must not run into each other.
     return width, 0.5 + (0.055 * longest[1] if turned else 0.15) + 0.24 * len(panel.rows)
 
 

@@ -21,13 +21,13 @@ class Figure(MatplotlibFigure):
     _plain = False  # Whether all its words are plain already, which holds while files are written.
 
     def draw(self, renderer: Any) -> None:
-        """Draw it, its words as they are."""
+        """Draw the figure, its words as they are."""
         if not self._plain:
             self._no_formulas()
         super().draw(renderer)
 
     def savefig(self, *files: Any, dpi: float | None = None) -> None:  # type: ignore[override]
-        """Write it to files, by their endings, as large as its words need, so that none is cut.
+        """Write the figure to files, in the formats of their endings, large enough that no word is cut.
 
         What words need is found once for all files. matplotlib would draw everything twice for each of them.
         """
@@ -49,6 +49,6 @@ class Figure(MatplotlibFigure):
             self.set_layout_engine(engine)
 
     def _no_formulas(self) -> None:
-        """Let no text be read as a formula."""
+        """Switch off the reading of text between two `$` as a formula."""
         for text in self.findobj(Text):
             text.set_parse_math(False)  # type: ignore[attr-defined]

@@ -294,7 +294,7 @@ def _frames(traversal: Traversal) -> list[Any]:
 
 
 def _fitting(word: str, font: Any, room: float) -> str:
-    """Return the word, or as much of it as there is room for."""
+    """Return the word, cut at the end if there is no room for all of it."""
     while len(word) > 1 and font.getlength(word) > room:
         word = f"{word[:-2]}…"
     return word

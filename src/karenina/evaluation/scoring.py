@@ -98,13 +98,13 @@ def inputs(data: DataSet, rows: int = 10_000, seed: int = 0) -> tuple[NDArray[np
 
 
 def check_way(way: str) -> None:
-    """Raise ValueError if this is no way to draw interventions."""
+    """Raise ValueError if this is not the name of a way to draw interventions."""
     if way not in WAYS:
         raise ValueError(f"interventions is {way!r}, expected 'model' (from the generative model) or 'rows'")
 
 
 def sampler_of(run: "Run", data: DataSet, way: str = "model", rows: int = 10_000, seed: int = 0) -> Sampler | None:
-    """Return what interventions are drawn from; None for the encoded rows.
+    """Return the sampler from which interventions are drawn; None where they are drawn from the encoded rows.
 
     Locatello et al. (2019), appendices C and D, and Duan et al. (2020), A.8, draw them from the generative model.
     A small grid is encoded whole. Of any other data set whose factors can be set one by one, twice `rows` images are
@@ -125,7 +125,7 @@ def sampler_of(run: "Run", data: DataSet, way: str = "model", rows: int = 10_000
 
 
 def blocks_for(rows: int, values: Iterable[NDArray[Any]]) -> int:
-    """Return how many blocks there are: as many as twice the encoded rows have room for."""
+    """Return how many blocks to encode: as many as have room in twice the encoded rows."""
     return max(LEAST_BLOCKS, 2 * rows // sum(map(len, values)))
 
 
@@ -187,7 +187,7 @@ def measures() -> tuple[str, ...]:
 
 
 def measure(names: Sequence[str], measured: Measured) -> list[MeasureRow]:
-    """Return the rows of these measures."""
+    """Return the rows of the table that these measures give."""
     unknown = [name for name in names if name not in measures()]
     if unknown:
         raise ValueError(f"nothing called {unknown[0]!r} can be measured also; {hint(unknown[0], measures())}")
@@ -465,7 +465,7 @@ def _label_free(
     scores = run.evaluate(images, seed, posterior=(mean, logvar))
     scores["informative_latents"] = float((kl > kl_threshold).sum())
     for name, codes in (("mean", mean), ("sampled", sampled)):
-        with warnings.catch_warnings():  # of chance, which has no place among plain numbers
+        with warnings.catch_warnings():  # Warnings of chance have no place among plain numbers.
             warnings.simplefilter("ignore")
             scores[f"total_correlation_{name}"] = float(gaussian_total_correlation(codes))
         scores[f"wasserstein_correlation_{name}"] = float(gaussian_wasserstein_correlation(codes))
@@ -482,7 +482,7 @@ def with_tasks(
     sampler: Sampler | None = None,
     test: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Table:
-    """Return the table with what the codes (n, d) are good for below it: downstream prediction and fairness.
+    """Return the table followed by what the codes (n, d) are good for: downstream prediction and fairness.
 
     test: codes and factors of other rows; None: a third of the rows is set aside.
     """

@@ -48,9 +48,9 @@ DEFAULT_TIME = "30m"
 LEAST_TIME = 10.0  # seconds that looking, a few steps, ranking and the page take
 
 
-DEFAULT_STEPS = 5000  # where a number of models is given, and no time
+DEFAULT_STEPS = 5000  # These hold where a number of models is given, and no time.
 MOST_STEPS, LEAST_STEPS = 10_000, 50
-MODELS, FEW_MODELS = 24, 10  # The time should be enough for so many, and where it is short for so few.
+MODELS, FEW_MODELS = 24, 10  # The time should be enough for this many models, or for this few where it is short.
 GOOD_STEPS = 3000  # Where there is no time for so many, the images are made smaller.
 TRAINING_SHARE = 0.8  # The rest of the time goes to looking, ranking and the page.
 SECOND_METHOD = 40  # A second method is tried where there is time for so many models.
@@ -281,7 +281,7 @@ class FitCall:
 
     @contextmanager
     def _until_stopped(self) -> Iterator[None]:
-        """End what is within where the time is over or someone stops it, and note which it was."""
+        """End the block quietly where the time is over or someone stops it, and note which it was."""
         try:
             yield
         except OutOfTime:
@@ -321,7 +321,7 @@ class FitCall:
         return 0.25 * self.clock.seconds
 
     def _open(self, size: Any = None) -> FitImages:
-        """Open the images at the size that was asked for or is given, else at one that suits the device and time."""
+        """Open the images at `size` or the size that was asked for, else at one that suits the device and the time."""
         wishes, kind = self.wishes, self.device.type
         if wishes.size is not None or size is not None or kind != "cpu" or self.wishes.models is not None:
             chosen = wishes.size if wishes.size is not None else size
@@ -392,7 +392,7 @@ class FitCall:
         return plan
 
     def _speed(self, shape: tuple[int, int, int], network: str) -> float:
-        """Return the seconds per model and step of the first round; how long it takes to begin goes to `overhead`."""
+        """Return the seconds per model and step of the first round; those before the first step go to `overhead`."""
         options = {"network": network, "latents": self.wishes.latents}
         most = 0.05 * min(self.clock.seconds, 60)
         per_step, self.overhead = time_training(shape, options, FEW_MODELS, self.device, most)
@@ -402,7 +402,7 @@ class FitCall:
         """Train the rounds of the plan, and plan more, while there is room."""
         plan = self.plan
         while True:
-            if plan.done == len(plan.rounds):  # Otherwise a round was begun and not finished.
+            if plan.done == len(plan.rounds):  # Otherwise a round was interrupted.
                 room = self.room()
                 if plan.done and room < 1:
                     return
@@ -463,8 +463,8 @@ class FitCall:
                 self.answered = plan
                 return found
         self.answered = plan = self.plan
-        begun = plan.rounds[0].items() if plan.rounds and not plan.done else ()
-        runs = [(s, self.folder.runs(plan) / run_name(s, 1000 * plan.seed + i)) for s, seeds in begun for i in seeds]
+        first = plan.rounds[0].items() if plan.rounds and not plan.done else ()
+        runs = [(s, self.folder.runs(plan) / run_name(s, 1000 * plan.seed + i)) for s, seeds in first for i in seeds]
         kept = [(setting, keep_unfinished(path, self._unfinished)) for setting, path in runs]
         return self._known([(setting, path) for setting, path in kept if path is not None])
 
@@ -490,7 +490,7 @@ class FitCall:
 
     def answer(self, *, page: bool) -> Fit:
         """Rank what is finished and write it down."""
-        begun = clocks.monotonic()
+        start = clocks.monotonic()
         compared = self.compared()
         plan = self.answered
         if not compared.models and (self.folder.path / ANSWER).exists():
@@ -507,7 +507,7 @@ class FitCall:
             self._track(compared)
         if page:
             write_page(found, self.data, self.images)
-            self.closing = 1.2 * (clocks.monotonic() - begun) + 0.5
+            self.closing = 1.2 * (clocks.monotonic() - start) + 0.5
         return found
 
     def _track(self, compared: Compared) -> None:

@@ -158,7 +158,7 @@ def _weights(run: Run) -> str:
 
 @contextmanager
 def _parquet(path: Path, names: list[str]) -> Iterator[Any]:
-    """Open a Parquet file, and give the function that writes rows to it."""
+    """Open a Parquet file, and yield the function that writes rows to it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -180,7 +180,7 @@ def _no_formula(name: str) -> str:
 
 @contextmanager
 def _csv(path: Path, names: list[str]) -> Iterator[Any]:
-    """Open a CSV file, and give the function that writes rows to it."""
+    """Open a CSV file, and yield the function that writes rows to it."""
     with path.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(["image", *map(_no_formula, names)])

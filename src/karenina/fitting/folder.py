@@ -62,7 +62,7 @@ class FitPlan:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "FitPlan":
-        """Return the plan that `to_json` wrote; a ValueError, KeyError or TypeError where it is another's."""
+        """Return the plan that `to_json` wrote; a ValueError, KeyError or TypeError for any other JSON."""
         rounds = [
             {
                 Candidate(_method(m), positive("strength", s)): range(integer("seed", a, 0), integer("seed", b, a))
@@ -147,7 +147,8 @@ def _write(path: Path, about: dict[str, Any]) -> None:
 
 
 def _read(path: Path, *, names: bool = False) -> dict[str, Any]:
-    """Return a table of JSON whose format is known. names: the file may be written by hand, with the names alone."""
+    """Return a table of JSON whose format number is known. names: the file may be written by hand, with the names
+    alone."""
     about = read_json(path)
     if names and isinstance(about, dict) and "format" not in about:
         return {"names": about.get("names", about)}

@@ -52,11 +52,12 @@ class Look:
 
     @property
     def unaligned(self) -> bool:
-        """Return whether what is shown lies at another place in every image, so that the place explains most of it."""
+        """Return whether objects lie at another place in every image, so that their place explains most of the
+        variation."""
         return self.shift > 0.08 and self.moved > 0.25
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as values for JSON."""
+        """Return what was seen as values for JSON."""
         return {**asdict(self), "shape": list(self.shape), "unaligned": self.unaligned}
 
 
@@ -72,7 +73,7 @@ def describe(look: Look) -> str:
 
 
 def look_at(data: DataSet) -> Look:
-    """Go through the images once, a thousand at a time. Factors are not looked at.
+    """Look at the images once, a thousand at a time, and at no factors.
 
     >>> from karenina.data import load
     >>> found = look_at(load("blobs"))
@@ -106,7 +107,7 @@ def look_at(data: DataSet) -> Look:
 
 
 def _blocks(data: DataSet) -> Any:
-    """Give all images, or many of a set that is rendered, some at a time."""
+    """Yield all images, or many of a set that is rendered, some at a time."""
     if isinstance(data, TableDataSet):
         for start in range(0, len(data), _ROWS):
             yield data.at(np.arange(start, min(start + _ROWS, len(data))))

@@ -134,7 +134,7 @@ def _member(data: DataSet, setting: Candidate, seed: int, options: Mapping[str, 
 def time_training(
     shape: tuple[int, int, int], options: Mapping[str, Any], models: int, device: Any, most: float
 ) -> tuple[float, float]:
-    """Return the seconds per model and step of a first round of so many models, and those that it takes to begin.
+    """Return the seconds per model and step of a first round of so many models, and the seconds before the first step.
 
     They are trained on noise of this shape for a few steps, and not much longer than `most` seconds.
     """

@@ -23,7 +23,7 @@ from karenina._plugins import need
 # The first look is wide and coarse; where it is worth it, the values between come in the second round.
 STRENGTHS = (0.5, 2.0, 8.0, 32.0, 128.0)
 _STEP = 4.0
-SEEDS = (2, 3, 5, 8, 12, 16, 20)  # that a setting has after each round in which it is kept
+SEEDS = (2, 3, 5, 8, 12, 16, 20)  # How many seeds a setting has after each round that keeps it.
 MOST_SEEDS = SEEDS[-1]
 SEEDS_OF_A_TRIAL = 3
 DATABASE = "search.db"
@@ -128,8 +128,8 @@ def next_round(known: Mapping[Candidate, Known], latents: int, done: int) -> Rou
     inside = {setting: found for setting, found in alive.items() if found.middle < latents}
     ranked = sorted(inside or alive, key=lambda setting: -known[setting].score)
     goal = SEEDS[min(done, len(SEEDS) - 1)]
-    for share in range(max(done - 1, 1), 0, -1):
-        keep = ranked[: max(len(ranked) >> share, 2)]
+    for halvings in range(max(done - 1, 1), 0, -1):
+        keep = ranked[: max(len(ranked) >> halvings, 2)]
         wanted = {setting: range(known[setting].seeds, goal) for setting in keep if known[setting].seeds < goal}
         if wanted:
             return wanted
@@ -203,7 +203,7 @@ def _engine(file: Path) -> dict[str, Any]:
 
 @contextmanager
 def intact(folder: Path, *kinds: type[Exception]) -> Iterator[None]:
-    """Make what a damaged database raises one line: errors of these kinds, by default those of databases."""
+    """Turn errors of these kinds (by default those of databases), which a damaged database raises, into one line."""
     optuna = _optuna()
     from sqlalchemy.exc import SQLAlchemyError
 

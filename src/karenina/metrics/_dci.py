@@ -356,7 +356,7 @@ def dci_from_importance(importance: ArrayLike, *, completeness: str = "mean") ->
 
 
 def warn_of_many_classes(inputs: Inputs) -> None:
-    """Say of which factors boosting would take minutes, and what to do instead."""
+    """Warn of factors with so many classes that boosting takes minutes, and say what to do instead."""
     for name, labels, number in zip(inputs.names, inputs.labels.T, inputs.continuous):
         classes = int(labels.max()) + 1
         if not number and len(labels) * classes > SLOW:
@@ -545,12 +545,12 @@ def dci_es(
     floor = best[-1]
     area = (((best[:-1] + best[1:]) / 2 - floor) * np.diff(x)[:, None]).sum(axis=0)
     whole = (x[-1] - x[0]) * (baseline - (0.0 if lowest == "zero" else floor)) / 2
-    told = np.divide(baseline - floor, baseline, out=np.zeros_like(floor), where=baseline > 0)
-    explicit = np.where(told > 0, 1 - np.divide(area, whole, out=np.zeros_like(area), where=whole > 0), 0.0)
+    gain = np.divide(baseline - floor, baseline, out=np.zeros_like(floor), where=baseline > 0)
+    explicit = np.where(gain > 0, 1 - np.divide(area, whole, out=np.zeros_like(area), where=whole > 0), 0.0)
     unknown = np.isnan(baseline)
     explicit[unknown] = np.nan
-    informative = np.where(inputs.continuous, told, 1 - floor)
-    chosen = np.where(told > 0, curves.argmin(axis=0), -1)
+    informativeness = np.where(inputs.continuous, gain, 1 - floor)
+    chosen = np.where(gain > 0, curves.argmin(axis=0), -1)
     importance = probes.shapley(z[held[:_SHAPLEY_ROWS]], targets, chosen, inputs.live, orderings, rng)
     parts = dci_from_importance(importance)
     if unknown.any():
@@ -559,13 +559,13 @@ def dci_es(
     return DCIES(
         disentanglement=parts.disentanglement,
         completeness=parts.completeness,
-        informativeness=mean_of_known(informative),
+        informativeness=mean_of_known(informativeness),
         explicitness=mean_of_known(explicit),
         size=len(inputs.kept) / inputs.codes.shape[1],
         importance=inputs.among_given(importance.T).T,
         per_code=parts.per_code,
         per_factor=inputs.among_given(explicit),
-        per_factor_informativeness=inputs.among_given(informative),
+        per_factor_informativeness=inputs.among_given(informativeness),
         curves=inputs.among_given(curves.T).T,
         details={
             "capacities": grid,

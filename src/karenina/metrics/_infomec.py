@@ -186,8 +186,8 @@ def _preference(rows: Floats) -> Floats:
     if rows.shape[1] == 1:
         return (total > 0).astype(np.float64)
     chance = 1 / rows.shape[1]
-    share = np.divide(rows.max(axis=1), total, out=np.full(len(rows), chance), where=total > 0)
-    return np.maximum((share - chance) / (1 - chance), 0.0)
+    largest = np.divide(rows.max(axis=1), total, out=np.full(len(rows), chance), where=total > 0)
+    return np.maximum((largest - chance) / (1 - chance), 0.0)
 
 
 def _explicitness(inputs: Inputs, quantised: Bools) -> Floats:

@@ -108,9 +108,8 @@ class Inputs:
         return labels
 
     def among_given(self, values: Floats) -> Floats:
-        """Return values with one row per factor, (k, ...), at the positions of the factors given, (K, ...); NaN
-        elsewhere.
-        """
+        """Return values with one row per factor that varies, (k, ...), with NaN rows for the others: one per factor
+        given, (K, ...)."""
         full = np.full((len(self.declared), *values.shape[1:]), np.nan)
         full[self.kept] = values
         return full

@@ -99,13 +99,13 @@ def sap(
 
 
 def r2(codes: Floats, factors: Floats) -> Floats:
-    """Squared correlations (k, d) of columns that vary."""
+    """Return the squared correlations (k, d) of columns that vary."""
     (z, z_length), (v, v_length) = _centred(codes), _centred(factors)
     return np.minimum(((v @ z.T) / v_length[:, None] / z_length) ** 2, 1.0)
 
 
 def _centred(columns: Floats) -> tuple[Floats, Floats]:
-    """The columns as contiguous rows with mean 0, and their lengths. In place, as new memory is most of the cost."""
+    """Return the columns as rows with mean 0, and their norms. Works in place: new memory is most of the cost."""
     rows = np.array(columns.T, order="C")
     largest = np.maximum(rows.max(axis=1, initial=0), -rows.min(axis=1, initial=0))
     if ((largest > 1e100) | (largest < 1e-100)).any():  # squares would leave the range of floats
@@ -115,7 +115,7 @@ def _centred(columns: Floats) -> tuple[Floats, Floats]:
 
 
 def _split(inputs: Inputs, fraction: float, rows: int | None, seed: int) -> tuple[Rows, Rows]:
-    """Live codes and factors of the rows to fit and of the rows to score."""
+    """Return codes that vary and factors, of the rows to fit and of the rows to score."""
     codes, factors = inputs.codes[:, inputs.live], inputs.factors
     if inputs.test is not None:
         if rows is not None and positive_integer(rows, "rows", 6) < len(codes):
@@ -146,7 +146,7 @@ def _accuracy(
     depth: int,
     folds: int,
 ) -> Floats:
-    """Accuracy of every code on the classes of one factor that both sides have: (d,)."""
+    """Return the accuracy of every code (d,) on the classes of one factor that training and test rows have."""
     of_train, of_test = train[1][:, factor], test[1][:, factor]
     shared = np.intersect1d(of_train, of_test)
     if len(shared) < 2:
@@ -162,7 +162,7 @@ def _accuracy(
 
 
 def _tree_accuracy(code: Floats, label: Ints, unseen: Floats, truth: Ints, depth: int, folds: int) -> float:
-    """Balanced accuracy on unseen rows of the tree whose depth is best in stratified cross-validation."""
+    """Return the balanced accuracy on unseen rows of the tree whose depth is best in stratified cross-validation."""
     size = np.bincount(label)
     fold = np.empty(len(label), np.int64)
     fold[np.argsort(label, kind="stable")] = np.arange(len(label)) - np.repeat(np.cumsum(size) - size, size)
@@ -179,7 +179,7 @@ def _tree_accuracy(code: Floats, label: Ints, unseen: Floats, truth: Ints, depth
 
 
 def _balanced(tree: tuple[Floats, Ints], code: Floats, label: Ints, classes: int) -> float:
-    """Mean over the classes present of the share of their rows that the tree gets right."""
+    """Return the mean over the classes present of the share of their rows that the tree gets right."""
     thresholds, answer = tree
     right = answer[np.searchsorted(thresholds, code)] == label
     size = np.bincount(label, minlength=classes)
@@ -187,9 +187,9 @@ def _balanced(tree: tuple[Floats, Ints], code: Floats, label: Ints, classes: int
 
 
 def linear_svm(codes: Floats, label: Ints, c: float) -> tuple[Floats, Floats]:
-    """Slopes and intercepts of one-vs-rest linear SVMs, each on one code: two (d, classes) arrays.
+    """Return slopes and intercepts of one-vs-rest linear SVMs, each on one code: two (d, classes) arrays.
 
-    The problem of liblinear's L2-regularised squared hinge loss with balanced classes and a penalised intercept:
+    Each solves liblinear's L2-regularised squared hinge loss with balanced classes and a penalised intercept:
     min (w^2 + b^2) / 2 + c sum_i s_i max(0, 1 - y_i (w x_i + b))^2, where s_i = n / (classes * size) on the class and 1
     on the rest; with two classes one SVM with balanced weights on both, and the first class is its negative.
     Rows inside the margin are a range of the sorted code, so sums over them are differences of cumulative sums and a
@@ -249,7 +249,7 @@ class _MarginSums:
         self.all = _cumulative(self.sorted.ravel())
 
     def loss(self, w: Floats, b: Floats, positive: Floats, negative: Floats) -> tuple[Floats, Floats, Floats]:
-        """Loss (m,), gradient (2, m) and Hessian (3: ww, wb, bb; m) of every SVM."""
+        """Return loss (m,), gradient (2, m) and Hessian (3: ww, wb, bb; m) of every SVM."""
         on, _ = self._active(w, b)
         _, off = self._active(-w, -b)
         # On the class the margin is 1 - f, on the rest 1 + f: the same sums with f of opposite sign.
@@ -261,7 +261,7 @@ class _MarginSums:
         return losses, gradient, np.array([1 + h2, h1, 1 + h0])
 
     def _active(self, w: Floats, b: Floats) -> tuple[Floats, Floats]:
-        """Sums over rows with w x + b < 1: (3, m) of the class and of the rest."""
+        """Return sums over rows with w x + b < 1: (3, m) of the class and of the rest."""
         flat = w == 0
         edge = np.where(flat, np.where(b < 1, np.inf, -np.inf), (1 - b) / np.where(flat, 1, w))
         below = np.empty(len(w), np.int64)
@@ -278,7 +278,7 @@ class _MarginSums:
 
 
 def _cumulative(x: Floats) -> Floats:
-    """Sums of 1, x and x^2 over the first 0..len(x) values: (3, len(x) + 1)."""
+    """Return sums of 1, x and x^2 over the first 0..len(x) values: (3, len(x) + 1)."""
     sums = np.zeros((3, len(x) + 1))
     sums[0] = np.arange(len(x) + 1)
     np.cumsum(x, out=sums[1, 1:])
@@ -287,12 +287,12 @@ def _cumulative(x: Floats) -> Floats:
 
 
 def _squares(sums: Floats, w: Floats, b: Floats) -> Floats:
-    """Sum of (1 - w x - b)^2."""
+    """Return the sum of (1 - w x - b)^2."""
     return (1 - b) ** 2 * sums[0] - 2 * (1 - b) * w * sums[1] + w**2 * sums[2]
 
 
 def predict(codes: Floats, w: Floats, b: Floats) -> Ints:
-    """The class with the highest line at each value: (n, d)."""
+    """Return the class whose line w x + b is highest at each value: (n, d)."""
     found = np.empty(codes.shape, np.int64)
     for j, column in enumerate(codes.T):
         found[:, j] = np.argmax(column[:, None] * w[j] + b[j], axis=1)
@@ -300,7 +300,7 @@ def predict(codes: Floats, w: Floats, b: Floats) -> Ints:
 
 
 def tree_levels(x: Floats, label: Ints, classes: int, depth: int) -> list[tuple[Floats, Ints]]:
-    """Classification trees of depth 1..depth on one code: for each the thresholds and the class of each interval.
+    """Return classification trees of depth 1..depth on one code: thresholds and the class of each interval.
 
     CART with the Gini impurity, as scikit-learn grows it; a tree of depth l is the top of a tree of depth l + 1. On a
     sorted code a node is an interval, so all nodes of a level are split in one pass of running class counts.
@@ -330,7 +330,7 @@ def tree_levels(x: Floats, label: Ints, classes: int, depth: int) -> list[tuple[
 
 
 def _best_splits(label: Ints, earlier: Ints, splittable: Bools, start: Ints, node: Ints, counts: Ints) -> Ints:
-    """The first row after the best cut of each node that can be cut. Best: the largest sum of squares over sizes."""
+    """Return the first row after the best cut of each node that can be cut: the largest sum of squares over sizes."""
     before = np.cumsum(counts, axis=0) - counts
     left = earlier - before[node, label]  # rows of the same class and node before each row
     in_node = counts[node, label]
@@ -348,6 +348,6 @@ def _best_splits(label: Ints, earlier: Ints, splittable: Bools, start: Ints, nod
 
 
 def _running(values: Ints, start: Ints, rows: Ints) -> Ints:
-    """Cumulative sums that begin anew at each start."""
+    """Return cumulative sums that begin anew at each start."""
     total = np.cumsum(values)
     return total - np.repeat(total[start] - values[start], rows)

@@ -213,7 +213,8 @@ def _importance(shares: Floats) -> Floats:
 
 
 def _starts(shares: Floats, rng: np.random.Generator) -> list[Floats]:
-    """Return the view as given, and the eigenvectors of random mixtures, right if one view fits all factors."""
+    """Return where searches start: the view as given, and eigenvectors of random mixtures, which are right if one view
+    fits all factors."""
     starts = [np.eye(shares.shape[1])]
     for _ in range(STARTS - 1):
         mixture = np.tensordot(rng.uniform(0.5, 1.5, size=len(shares) - 1), shares[:-1], axes=1)
@@ -271,15 +272,15 @@ def _entropic(x: float) -> float:
 
 
 @njit(cache=True)
-def _write_importance(share: Array, out: Array) -> None:
+def _write_importance(explained: Array, out: Array) -> None:
     """Write the importances of a code from its variances given each factor and, last, its variance."""
     for j in range(len(out)):
-        out[j] = max(share[j], 0.0) / max(share[-1], TINY)
+        out[j] = max(explained[j], 0.0) / max(explained[-1], TINY)
 
 
 @njit(cache=True)
 def _sums(r: Array) -> tuple[float, float, float, float]:
-    """Return h(r), h(sums of codes), h(sums of factors) and W."""
+    """Return h(r), h(sums of codes), h(sums of factors) and W, from which `_criterion` computes D + C."""
     cells = codes = factors = whole = 0.0
     for row in r:
         total = 0.0

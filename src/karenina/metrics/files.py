@@ -233,7 +233,8 @@ def _of_table(path: Path, wanted: dict[str, list[str] | None]) -> tuple[_Part, _
 
 
 def _whole(path: Path, what: str, wanted: list[str] | None, images: "pd.Series | None" = None) -> _Part:
-    """Return a file of codes alone, or of factors alone. images: the names of the rows that are looked for."""
+    """Return the columns of a file that has codes alone, or factors alone. images: the names of the rows that are
+    wanted."""
     if path.suffix.lower() == ".npy":
         if wanted is not None:
             raise ValueError(f"{path} is one array without names, so no {what} can be named: {', '.join(wanted)}")

@@ -135,8 +135,8 @@ def r2_affine(
     error = ((truth - centre - z[held] @ weights) ** 2).sum(axis=0)
     variance = ((truth - truth.mean(axis=0)) ** 2).sum(axis=0)
     ratio = np.divide(error, variance, out=np.full(len(error), np.nan), where=variance > 0)
-    share = np.maximum(1 - ratio, 0.0)
-    return Result(mean_of_known(share), per_factor=inputs.among_given(share))
+    r2_per_factor = np.maximum(1 - ratio, 0.0)
+    return Result(mean_of_known(r2_per_factor), per_factor=inputs.among_given(r2_per_factor))
 
 
 def yang_amari_error(matrix: ArrayLike) -> float:
@@ -200,14 +200,16 @@ def linearity(inputs: Inputs, *, continuous: Continuous = None) -> Result:
     """
     live = inputs.live
     code = np.full(len(inputs.kept), np.nan)
-    share = code.copy()
+    straightness = code.copy()
     if live.any():
         z, v = inputs.codes[:, live], inputs.factors
         by_rank, by_line = r2(_ranked(z), _ranked(v)), r2(z, v)
         best = by_rank.argmax(axis=1)
         top, line = (table[np.arange(len(best)), best] for table in (by_rank, by_line))
         code = np.flatnonzero(live)[best].astype(np.float64)
-        share = np.where(top >= TELLS, np.minimum(line / np.maximum(top, TELLS), 1.0), np.nan)
+        straightness = np.where(top >= TELLS, np.minimum(line / np.maximum(top, TELLS), 1.0), np.nan)
     return Result(
-        mean_of_known(share), per_factor=inputs.among_given(share), details={"code": inputs.among_given(code)}
+        mean_of_known(straightness),
+        per_factor=inputs.among_given(straightness),
+        details={"code": inputs.among_given(code)},
     )

@@ -386,14 +386,14 @@ def _over_codes(inputs: Inputs, found: Tables, scores: Floats, weight: Weight) -
     one_of("weight", weight, get_args(Weight))
     live = inputs.live
     if weight == "information":
-        share = _share(found.importance, found.factor_entropy[:, None]).sum(axis=0)
+        weights = _share(found.importance, found.factor_entropy[:, None]).sum(axis=0)
     else:
-        share = live.astype(np.float64) if weight == "live" else np.ones(len(live))
-    total = share.sum()
-    share = share / total if total > 0 else share
+        weights = live.astype(np.float64) if weight == "live" else np.ones(len(live))
+    total = weights.sum()
+    weights = weights / total if total > 0 else weights
     return Result(
-        value=float(share @ scores),
+        value=float(weights @ scores),
         per_code=np.where(live if weight != "all" else True, scores, np.nan),
         matrix=inputs.among_given(found.mi),
-        details={"weights": share},
+        details={"weights": weights},
     )

@@ -256,7 +256,7 @@ def _vote(
 
 
 def _warn_of_still_codes(codes: Floats, places: Ints, batch: int) -> None:
-    """Say which codes have one value in so many rows that a batch of any rows often has no other."""
+    """Warn of codes with one value in so many rows that a batch drawn at random often has no other."""
     share = (codes == np.median(codes, axis=0)).mean(
         axis=0
     )  # a value that more than half of the rows have is the median
@@ -409,9 +409,9 @@ def irs(
     matrix = np.zeros((k, d))
     matrix[:, live] = 1 - held / largest
     score = matrix.max(axis=0)
-    share = largest / largest.max() if code_weights == "deviation" else np.ones(len(largest))
+    code_weight = largest / largest.max() if code_weights == "deviation" else np.ones(len(largest))
     return Result(
-        value=float(np.average(score[live], weights=share)),
+        value=float(np.average(score[live], weights=code_weight)),
         per_code=np.where(live, score, np.nan),
         matrix=inputs.among_given(matrix),
         details={"parents": np.where(live, inputs.kept[matrix.argmax(axis=0)], np.nan)},
@@ -419,7 +419,7 @@ def irs(
 
 
 def _warn_of_few_rows_per_value(inputs: Inputs, labels: Ints) -> None:
-    """Say which factors have so many values that holding one leaves little to vary."""
+    """Warn of factors with so many values that few rows share one."""
     n = len(labels)
     for name, values in zip(inputs.names, labels.max(axis=0) + 1):
         if n < FEW_ROWS * values:
@@ -502,7 +502,7 @@ class GroupedRows:
             b, v = along.shape[:2]
             places = begin + np.arange(b * v).reshape(b, v)
             begin += b * v
-            # The values of a factor share the other factors of the blocks, and so their accidents; rows do not.
+            # In blocks all values of a factor go with the same other factors, and so with the same chance; rows do not.
             held = [
                 in_rows if len(in_rows) >= b else np.append(in_blocks, in_rows)
                 for in_blocks, in_rows in zip(places.T, _having(column, known))

@@ -401,7 +401,7 @@ KNOWN_OF_PAIRS = ("nothing", "k", "shared")
 
 
 def gvae_average(mean1: Tensor, var1: Tensor, mean2: Tensor, var2: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean of the means and of the variances: GVAE, Hosoya (2019)."""
+    """Return the average of the two means, and that of the two variances: GVAE, Hosoya (2019)."""
     return 0.5 * (mean1 + mean2), 0.5 * (var1 + var2)
 
 

@@ -140,12 +140,12 @@ class Stack:
 
 
 def _is_dense(layer: nn.Module) -> bool:
-    """Return whether `_Dense` computes it: these layers themselves, not what is derived from them."""
+    """Return whether `_Dense` computes this layer: exact types only, as derived ones may compute something else."""
     return type(layer) in (nn.ReLU, nn.Tanh) or (type(layer) is nn.Linear and layer.bias is not None)
 
 
 def _alternate(layers: Sequence[nn.Module]) -> bool:
-    """Return whether no two activations follow one another: the derivative of the first needs what the second
+    """Return whether no two activations follow each other: the derivative of the first needs what the second
     overwrites."""
     return all(type(one) is nn.Linear or type(next_one) is nn.Linear for one, next_one in pairwise(layers))
 
@@ -237,7 +237,7 @@ class _Bernoulli(torch.autograd.Function):
 
 @contextmanager
 def with_parameters(module: nn.Module, parameters: Mapping[str, Tensor]) -> Iterator[nn.Module]:
-    """Give a module these in place of its own parameters for as long as the block runs: all its methods see them."""
+    """Give a module these parameters in place of its own inside the block, so that all its methods use them."""
     with torch.nn.utils.stateless._reparametrize_module(module, dict(parameters)):
         yield module
 

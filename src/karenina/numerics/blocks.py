@@ -64,5 +64,5 @@ class Blocks:
         return self.codes[:, start : start + len(self.values[j])]
 
     def of_blocks(self, chosen: NDArray[np.int64]) -> "Blocks":
-        """Return the same for the blocks that are chosen."""
+        """Return the chosen blocks alone."""
         return replace(self, codes=self.codes[chosen])

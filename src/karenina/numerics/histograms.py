@@ -208,7 +208,7 @@ def information(counts: Counts, estimator: str) -> Floats:
 
 
 def above_chance(counts: Counts) -> NDArray[np.bool_]:
-    """Return which pairs (k, d) share more information than independent variables with their sizes would seem to.
+    """Return which pairs (k, d) share more information than independent variables of their sizes would seem to.
 
     Twice the plug-in information times n is the G statistic: chi-squared under independence, with mean
     f = (cells of factor - 1)(cells of code - 1) and variance 2f. Above means by three standard deviations.

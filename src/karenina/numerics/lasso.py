@@ -81,7 +81,7 @@ def _solve(low: Array, m: int, x: Array) -> None:
 def _enter(
     gram: Array, w: Array, sides: Array, support: Array, m: int, i: int, low: Array, x: Array, refused: Array
 ) -> int:
-    """Put input i on the support of m; returns its new size.
+    """Add input i to the support, which has m inputs; return its new size.
 
     Where i depends on those there, their weight moves to it until one of them has none and leaves: the fit stays and
     the sum of absolute weights falls. If it would not fall, i was called for by rounding, and is refused.
@@ -109,7 +109,7 @@ def _enter(
 
 @njit(cache=True)
 def _leave(gram: Array, w: Array, support: Array, m: int, out: int, low: Array) -> int:
-    """Take the input at position `out` off the support of m; returns its new size."""
+    """Remove the input at position `out` from the support, which has m inputs; return its new size."""
     w[support[out]] = 0.0
     for a in range(out, m - 1):
         support[a] = support[a + 1]

@@ -50,7 +50,7 @@ def shuffle(order: Array, state: Array) -> None:
 
 @njit(cache=True)
 def _part(source: Array, keys: Array, low: int, high: int, side: Array, mask: Any, spare: Array) -> None:
-    """Put the rows of side 0 of the source first and those of side 1 behind them, both in order."""
+    """Move the rows of side 0 of the source to the front and those of side 1 behind them, both in order."""
     kept, moved = low, 0
     for i in range(low, high):
         key = source[i]
@@ -391,7 +391,7 @@ def _bin_threshold(counts: Array, b: int, ends: Array) -> float:
 
 @njit(cache=True)
 def _partition(rows: Array, f: int, b: int, index: Array, spare: Array) -> int:
-    """Put the rows with bin <= b first, both sides in their old order, and say how many they are."""
+    """Move the rows with bin <= b to the front, both sides in their old order, and return how many they are."""
     kept = moved = 0
     for i in range(len(index)):
         row = index[i]

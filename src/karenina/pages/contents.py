@@ -38,7 +38,7 @@ class EncodedImages(NamedTuple):
 
     @classmethod
     def of(cls, data: DataSet, rows: int = 10_000, seed: int = 0) -> "EncodedImages":
-        """Return the images and factors of a data set on which all models are compared."""
+        """Return images of a data set, with their factors, on which all its models are compared."""
         return cls(*inputs(data, rows, seed), data.factor_names, tuple(size is None for size in data.factor_sizes))
 
 
@@ -129,13 +129,13 @@ class Contents:
             return None
 
     def extra(self, name: str) -> pd.DataFrame | None:
-        """Return another table of the study, such as its pairs; None where there is none."""
+        """Return another table of the study by its name, such as "pairs"; None where there is none."""
         if name == "pairs":
             return self.pairs
         return Study(self.study).table(name) if self.study is not None else None
 
     def note(self, problem: str) -> None:
-        """Say at the end of the page what a picture or an analysis lacks; once each."""
+        """Add a note at the end of the page on what a picture or an analysis lacks, once."""
         if problem not in self.problems:
             self.problems.append(problem)
 

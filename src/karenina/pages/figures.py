@@ -70,7 +70,7 @@ class Section:
 
 
 def sections(contents: Contents, folder: Path, say: Callable[[str], None], *, files: bool = False) -> list[Section]:
-    """Return all sections that there is enough for; their tables are in `folder` as CSV.
+    """Return every section for which there is enough data; their tables are in `folder` as CSV.
 
     files: also write the figures there, as PNG and PDF, which takes most of the time.
     """
@@ -103,7 +103,7 @@ def sections(contents: Contents, folder: Path, say: Callable[[str], None], *, fi
 
 
 def _says_it_all(name: str, frame: Any) -> bool:
-    """Return whether the caption has every number: a single bar, or a curve of a single point."""
+    """Return whether the caption has every number of the chart: a single bar, or a curve of a single point."""
     if ANALYSES[name].chart is growth_chart:
         return bool(frame["partners" if "partners" in frame else "seeds"].nunique() == 1)
     return name in ("polarised", "beats_random") and len(frame) < 2

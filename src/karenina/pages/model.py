@@ -114,8 +114,11 @@ def _names(
 def _importance(
     codes: NDArray[np.float32], inputs: EncodedImages | None, active: NDArray[np.bool_]
 ) -> dict[str, Any] | None:
-    """What active latents tell of factors. The mean codes of an inactive one are minute but not constant, and bins or
-    trees, which do not mind the scale, would read factors off them that no sampled code carries: they have None."""
+    """Return how much each active latent tells of each factor; None for an inactive one.
+
+    The mean codes of an inactive latent are minute but not constant. Bins and trees, which do not mind the scale, would
+    read factors off them that no sampled code carries.
+    """
     if inputs is None or not inputs.names:
         return None
     matrix = normalised_information(np.asarray(codes), inputs).round(3)

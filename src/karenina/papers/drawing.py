@@ -22,7 +22,7 @@ LATENTS, STEPS = 10, 7  # of a wall of traversals: lines and columns at most
 
 
 def column(scores: Scores, score: str) -> Floats:
-    """Return a score of every run; NaN where there is none."""
+    """Return the score of this name for every run; NaN where a run has none."""
     if score not in scores.names:
         return np.full(len(scores.runs), np.nan)
     return scores.values[:, scores.names.index(score)]
@@ -63,7 +63,8 @@ def correlation_map(frame: pd.DataFrame) -> Figure:
 
 
 def strength_groups(scores: Scores, values: Floats, here: NDArray[np.bool_]) -> Groups:
-    """Return the values of the runs `here`, in the order of their strengths; all in one group where there is none."""
+    """Return the values of the runs `here` in a group for each strength, in rising order; in one group if none has a
+    strength."""
     strength = scores.runs["strength"].to_numpy(float)
     found = sorted({s for s in strength[here] if not np.isnan(s)})
     if not found:
@@ -116,7 +117,8 @@ def wall(
     order: str | Sequence[int] = "kl",
     fade: bool = True,
 ) -> None:
-    """Draw traversals of one model, a row of images per latent: by KL, in their "own" order, or in that given.
+    """Draw traversals of one model, a row of images per latent: by KL ("kl"), as they are numbered ("own"), or as
+    given.
 
     fade: inactive latents; to no use for methods without a posterior.
     """

@@ -81,7 +81,8 @@ def _plain(column: "pd.Series[Any]", key: str) -> "pd.Series[Any]":
 
 
 def markdown(item: Item, table: PaperTable) -> str:
-    """Return ours in the paper's form, each cell with the paper's value and the difference where it prints one."""
+    """Return our results in the form of the paper's table, each cell with the paper's value and the difference, if it
+    prints one."""
     paper = printed(item.paper, item.name)
     found = compared(table.frame, paper)
     lines = [f"# {heading(item)}", item.title + "."]
@@ -103,7 +104,7 @@ def markdown(item: Item, table: PaperTable) -> str:
 
 
 def heading(item: Item) -> str:
-    """Return "Table 7", "Figure 22", "Appendix A10"."""
+    """Return the heading of an item: "Table 7", "Figure 22" or "Appendix A10"."""
     kind, _, number = item.name.partition("_")
     return f"{kind.capitalize()} {number.upper()}"
 
@@ -126,7 +127,7 @@ def _printed(row: "pd.Series[Any]") -> str:
 
 
 def _pivot(frame: pd.DataFrame, rows: Sequence[str], columns: Sequence[str], cell: Any) -> str:
-    """Return a Markdown table; with no `columns` one column of values."""
+    """Return a Markdown table of rows by columns; without `columns` it has one column of values."""
     lines: dict[tuple[Any, ...], dict[str, str]] = {}
     for _, row in frame.iterrows():
         across = ", ".join(name(row[key]) for key in columns) or "value"

@@ -401,7 +401,10 @@ def _product(a: NDArray[Any], b: NDArray[Any]) -> Floats:
 
 
 def _far_from_collinear(p: Prepared) -> bool:
-    """Return whether float32 changes no lasso weight by 1e-6; errors grow with the inverse of the least eigenvalue."""
+    """Return whether codes are so far from collinear that float32 changes no lasso weight by 1e-6.
+
+    Errors grow with the inverse of the least eigenvalue.
+    """
     some = p.z[:, : 100 * int(np.diff(p.start).max())].astype(float)
     for m in range(len(p.start) - 1):
         own = some[p.start[m] : p.start[m + 1]]
@@ -544,7 +547,10 @@ def _multitasks(G: Floats, C: Floats, start: Ints, targets: Ints, alpha: float) 
 
 
 def _cross_validated(moments: Any, s: int, i: int, L: int, start: Ints, targets: Ints) -> tuple[Floats, int]:
-    """Return the same with the penalty of each target by cross-validation; latents of source s are i to i + L."""
+    """Return lasso weights, the penalty of each target by cross-validation, and how many did not converge.
+
+    The latents of source s are i to i + L.
+    """
     sums, sizes = moments.sums_a[:, i : i + L], moments.sizes
     source = centred(moments.grams_a[:, s, :L, :L], sums, sums, sizes)
     weights, unsolved = [], 0
@@ -888,7 +894,10 @@ class Similarities:
         return target.models[targets], source.models[sources], scores, matrices, unsolved
 
     def _prepare(self, models: Ints) -> Prepared:
-        ranks, exact = self.method == "correlation", self.method == "multitask_cv"  # folds gain nothing from less
+        ranks, exact = (
+            self.method == "correlation",
+            self.method == "multitask_cv",
+        )  # Cross-validation gains nothing from lower precision.
         keep = None if self.preset.uninformative == "keep" else self.active
         return prepare(self.codes, models, ranks=ranks, keep=keep, exact=exact)
 

@@ -374,7 +374,7 @@ def _table(name: str, values: Any, readers: Mapping[str, Reader]) -> dict[str, A
 
 @contextmanager
 def _within(*keys: str) -> Iterator[None]:
-    """Say of what is wrong within that it is below these keys."""
+    """Prefix errors raised inside the block with these keys, below which they are."""
     try:
         yield
     except Wrong as wrong:

@@ -344,7 +344,7 @@ class RayPool:
                 yield outcome
 
     def _room(self) -> int:
-        """Return a few more tasks than CPUs, so that no CPU waits for us."""
+        """Return how many tasks to hand out at once: a few more than there are CPUs, so that none waits for us."""
         return self.workers or 2 * int(self.ray.cluster_resources().get("CPU", 1)) + 1
 
     def _take(self, reference: Any, task: Task) -> Outcome:
@@ -360,7 +360,7 @@ class RayPool:
 
 
 def _perform_there(here: str, study: str, task: Task, scoring: Scoring, checkpoint_seconds: float) -> Outcome:
-    """Do a task on a machine of a cluster. here: from where a relative path of a data set leads on."""
+    """Do a task on a machine of a cluster. here: the folder to which relative paths of data sets refer."""
     import torch
 
     torch.set_num_threads(1)
@@ -469,7 +469,7 @@ class Lines:
             say(line)
 
     def wait(self, claims: Sequence[Claimed]) -> None:
-        """Say for which models of other processes we wait, once for each that has them."""
+        """Say for which models of other processes we wait, once for each such process."""
         new = [claim for claim in claims if (claim.hash, claim.pid) not in self.waited]
         self.waited |= {(claim.hash, claim.pid) for claim in new}
         for claim in new[:_NAMED]:

@@ -223,7 +223,7 @@ def rows(
     test_codes: ArrayLike | None = None,
     test_factors: ArrayLike | None = None,
 ) -> Rows:
-    """Check everything and divide the rows.
+    """Check the codes and factors, and divide the rows into training and test.
 
     With test_codes and test_factors, both tables are read in the order given, the test one up to `test` rows. Otherwise
     `test` random rows are set aside, but never more than a third, and the others are shuffled.

@@ -82,7 +82,7 @@ class Batches:
         return x.view(*index.shape, h, w, c).permute(0, 1, 4, 2, 3)
 
     def settle(self) -> None:
-        """Put the generators where they would be had nothing been drawn ahead."""
+        """Reset the generators to where they would be had nothing been drawn ahead."""
         if self._drawn is not None:
             for rng, before in zip(self.rngs, self._before):
                 rng.bit_generator.state = before
@@ -163,7 +163,7 @@ class Noise:
         return self._drawn[:, self._used - 1]
 
     def settle(self) -> None:
-        """Put the generators where they would be had nothing been drawn ahead."""
+        """Reset the generators to where they would be had nothing been drawn ahead."""
         if self._drawn is not None and self._used < self.ahead:
             for one, before in zip(self.generators, self._before):
                 one.set_state(before)

@@ -371,7 +371,7 @@ class PopulationLearner:
         return norms.isfinite().all(0).tolist()
 
     def settle(self) -> None:
-        """Put the generators of noise where they would be had nothing been drawn ahead."""
+        """Reset the generators of noise to where they would be had nothing been drawn ahead."""
         self.epsilon.settle()
 
     def keep(self, indices: Sequence[int]) -> None:
@@ -597,5 +597,5 @@ def objective_key(member: "Member") -> tuple[str, int, str, str]:
 
 
 def _changes(arguments: Sequence[Any]) -> list[int]:
-    """Return where runs of equal ones start."""
+    """Return where runs of equal entries start."""
     return [i for i, one in enumerate(arguments) if i == 0 or one != arguments[i - 1]]

@@ -367,7 +367,7 @@ def make_network(config: Config, method: Method) -> Autoencoder:
 
 
 def shapes(make: Callable[[], torch.nn.Module]) -> dict[str, tuple[int, ...]]:
-    """Name -> shape of every tensor of a module, or nothing where torch cannot count that far.
+    """Return the shape of every tensor of a module by its name; {} where the sizes exceed what torch can count.
 
     On the meta device a module has shapes but no memory, so a config cannot make us allocate what no file holds.
     """
@@ -430,7 +430,7 @@ def is_stopped(path: Path) -> bool:
 
 
 def as_run(given: Any, argument: str = "run") -> Run:
-    """Return a run that is given as it is or by its directory; anything else is a ValueError that says what it is."""
+    """Return a run that is given as a run or by its directory; anything else is a ValueError that says what it is."""
     if isinstance(given, str | os.PathLike):
         return open(given)
     if not (hasattr(given, "encode") and hasattr(given, "config")):

@@ -71,7 +71,7 @@ class MLflow:
 
 
 class WeightsAndBiases:
-    """A run of a project."""
+    """A run in a project of Weights & Biases."""
 
     def __init__(self, where: str):
         wandb = need("wandb")
@@ -121,7 +121,7 @@ def open_tracker(spec: str | None) -> Iterator[Tracker | None]:
 
 @contextmanager
 def _named(spec: str) -> Iterator[None]:
-    """Name the tracker in its errors: a full disk need not be that of the models."""
+    """Name the tracker in errors of its disk, which may be another than that of the models."""
     try:
         yield
     except OSError as error:

@@ -73,7 +73,7 @@ class Member:
             return _same_as_alone(self)
         with torch.device("meta"):
             network = make_network(self.config, self.method)
-        return not any(True for _ in network.buffers())  # Batch normalisation has some.
+        return not any(True for _ in network.buffers())  # Batch normalisation has buffers, and cannot be stacked.
 
     @property
     def shape(self) -> tuple[Any, ...]:

@@ -40,7 +40,7 @@ class Ranked:
         return text + (f", d = {self.active[i]:.0f}" if np.isfinite(self.active[i]) else "")
 
     def best(self, where: Mask, count: int = EACH, worst: bool = False) -> list[str]:
-        """Return the highest by UDR of the runs `where`, or the lowest."""
+        """Return the runs `where` that are highest by UDR, or the lowest."""
         known = np.flatnonzero(where & np.isfinite(self.udr))
         order = known[np.argsort(self.udr[known] if worst else -self.udr[known], kind="stable")]
         return [str(self.runs["run"].iloc[i]) for i in order[:count]]
@@ -111,7 +111,7 @@ figure_10 = partial(_best_and_worst, most=EACH)
 
 
 def _each(found: Ranked, here: Mask, most: int) -> int:
-    """Return how many of the best and of the worst to show, so that none is both."""
+    """Return how many of the best and of the worst runs to show, so that no run is both."""
     return max(1, min(most, int((here & np.isfinite(found.udr)).sum()) // 2))
 
 

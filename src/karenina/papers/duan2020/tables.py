@@ -89,8 +89,8 @@ def table_7(study: Study) -> PaperTable:
 
 
 def _classes(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the results of the paper's three classes and two data sets (Table 1, figure 6), or what a study has of
-    them.
+    """Return the results of the paper's three model classes and two data sets (Table 1, figure 6), as far as a study
+    has them.
 
     A study that has none of the classes, or of the data sets, is taken whole in that respect.
     """
@@ -169,7 +169,8 @@ def figure_6(study: Study) -> Figure:
 
 
 def figure_11(study: Study) -> Figure:
-    """Draw left: UDR_L against unfairness, a row per method and a column per data set. Right: UDR_S against steps."""
+    """Draw UDR_L against unfairness on the left, a row per method and a column per data set; on the right UDR_S against
+    steps."""
     scores = wide_table(study.frame)
     agents = clustering_rows(study)
     measured = scores.runs[np.isfinite(column(scores, "fairness_mean"))]

@@ -49,7 +49,7 @@ def project(
     points: NDArray,
     values: NDArray,
 ) -> None:
-    """Place and light the vertices (v, 3) for one view.
+    """Compute where the vertices (v, 3) are in one view, and how light they are.
 
     Fills points (v, 3) with pixel column, pixel row and 1 / distance (which is linear on the picture, unlike the
     distance), and values (v, 2) with the light that takes the object's colour and the white highlight.
@@ -130,7 +130,7 @@ def _fill(points: NDArray, values: NDArray, triangles: NDArray, depth: NDArray, 
 
 @_compiled
 def _paint(depth: NDArray, samples: NDArray, box: NDArray, colour: NDArray, image: NDArray) -> None:
-    """The mean of the samples of each pixel, in colour (3,), into image (3, size, size) on a white ground.
+    """Write the mean of the samples of each pixel, in colour (3,), into image (3, size, size) on white.
 
     Nothing was drawn outside the box (left, right, top, bottom).
     """
@@ -161,7 +161,7 @@ def _paint(depth: NDArray, samples: NDArray, box: NDArray, colour: NDArray, imag
 def render(
     vertices: NDArray, normals: NDArray, triangles: NDArray, views: NDArray, colours: NDArray, size: int
 ) -> NDArray[np.uint8]:
-    """Images (n, 3, size, size) of a closed mesh, from views (n, 2) and in colours (n, 3).
+    """Return images (n, 3, size, size) of a closed mesh, from views (n, 2) and in colours (n, 3).
 
     The mesh is centred at 0 with z up. A view is an azimuth and an elevation.
     """

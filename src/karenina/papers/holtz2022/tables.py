@@ -65,7 +65,7 @@ def table_3(study: Study) -> PaperTable:
 
 
 def noise_name(metric: str, regime: int) -> str:
-    """Return the score of a metric under wrong labels in the results.
+    """Return the name that the score of a metric under wrong labels has in the results.
 
     >>> noise_name("mig", 2)
     'mig_noise_2'
@@ -204,7 +204,7 @@ def mean_mmd(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _traced(study: Study) -> tuple[pd.DataFrame, list[str]]:
-    """Return the runs that have a trace, and those of one setting with at least two seeds."""
+    """Return the runs that have a trace, and those of them of one setting with at least two seeds."""
     folder = study.folder() / "runs"
     runs = about(study)
     runs = runs[[(folder / str(run) / "trace.npy").exists() for run in runs.index]]
@@ -215,7 +215,7 @@ def _traced(study: Study) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _members(runs: pd.DataFrame, strength: float, latents: int) -> list[str]:
-    """Return runs of one setting."""
+    """Return the runs of one setting."""
     found = runs[(runs["strength"] == strength) & (runs["latents"] == latents)]
     return list(found[found["setting"] == found["setting"].iloc[0]].index) if len(found) else []
 

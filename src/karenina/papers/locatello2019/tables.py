@@ -174,7 +174,8 @@ def figure_11(study: Study) -> Figure:
 
 
 def figure_3(study: Study) -> Figure:
-    """Draw on the left the FactorVAE score of each method. Right: of FactorVAE (or the first method) by strength."""
+    """Draw the FactorVAE score of each method on the left, and by strength of FactorVAE (or the first method) on the
+    right."""
     scores = wide_table(study.words_of(FACTORVAE))
     data = _one_of(scores.runs["data"], "cars3d")
     method = _one_of(scores.runs["method"], "factor_vae")
@@ -332,6 +333,6 @@ def _transfer(study: Study) -> pd.DataFrame:
 
 
 def _one_of(values: "pd.Series[str]", wanted: str) -> str:
-    """Return the value whose name begins so, which the paper shows, or the first."""
+    """Return the value of this name, whatever its options, which the paper shows; else the first."""
     found = unique(values)
     return next((value for value in found if str(value).split(":")[0] == wanted), found[0])

@@ -1,10 +1,15 @@
 """Papers since 2020 (and one of 2019) whose main comparison can be run here.
 
 ======================================  ==================================================================
-Locatello et al. (2020), pairs          preset.toml (locatello2020_pairs), tables.pairs; method "ada_gvae"
-Locatello et al. (2020), few labels     preset.toml (locatello2020_few_labels), tables.few_labels; supervised=
-Träuble et al. (2021)                   preset.toml (traeuble2021), tables.correlated; correlate= of data
-Hsu et al. (2023)                       preset.toml (hsu2023), tables.quantised; method "qlae", metric infomec
-van Steenkiste et al. (2019)            reasoning: matrices, WReN, karenina.evaluate(also=["reasoning"])
+Locatello et al. (2020), pairs          tables.pairs; preset.toml (locatello2020_pairs); method "ada_gvae"
+   averaged posteriors of a pair        karenina.models.objectives.share_posteriors
+Locatello et al. (2020), few labels     tables.few_labels; preset.toml (locatello2020_few_labels); train(supervised=)
+   a term for images with labels        karenina.models.objectives.supervised
+Träuble et al. (2021)                   tables.correlated; preset.toml (traeuble2021); correlate= of data sets
+   a data set with correlated factors   karenina.data.sampling.biased
+Hsu et al. (2023)                       tables.quantised; preset.toml (hsu2023); method "qlae", metric infomec
+   objective, and the metric            karenina.models.objectives.qlae, karenina.metrics.infomec
+van Steenkiste et al. (2019)            reasoning.reasoning, as karenina.evaluate(also=["reasoning"])
+   matrices, WReN                       reasoning.reasoning_matrices, reasoning.WReN, reasoning.learn_matrices
 ======================================  ==================================================================
 """

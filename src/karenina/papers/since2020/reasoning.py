@@ -160,7 +160,7 @@ def _wrong(used: Ints, free: Ints, related: Ints, panels: Ints, rng: np.random.G
 
 
 def solved_by_rule(context: ArrayLike, answers: ArrayLike) -> Ints:
-    """Return the answer (n,) of somebody who knows the rule and reads factor values: what a perfect solver gets.
+    """Return the answer (n,) of a perfect solver, which knows the rule and reads the factor values.
 
     A factor whose first two rows are constant is a relation; the answer with the most relations kept is taken.
 

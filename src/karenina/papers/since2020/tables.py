@@ -73,7 +73,7 @@ def few_labels(study: Study) -> PaperTable:
 
 
 def labels(parameters: str) -> int:
-    """Return how many images had labels.
+    """Return how many images had labels, from the parameters of a run.
 
     >>> labels("beta=4 supervised=100"), labels("beta=4")
     (100, 0)

@@ -339,11 +339,11 @@ def polarised(frame: pd.DataFrame) -> pd.DataFrame:
     """
     table = wide_table(frame)
     need("informative_latents" in table.names, "the score informative_latents")
-    informative = table.values[:, table.names.index("informative_latents")]
+    active = table.values[:, table.names.index("informative_latents")]
     lines = []
     for (data, method, latents), rows in table.groups("data", "method", "latents"):
-        rows = rows[~np.isnan(informative[rows])]
-        off, seed = latents - informative[rows], table.runs["seed"].to_numpy()[rows]
+        rows = rows[~np.isnan(active[rows])]
+        off, seed = latents - active[rows], table.runs["seed"].to_numpy()[rows]
         if len(off):
             std = off.std(ddof=1) if len(off) > 1 else np.nan
             half = without_each(seed, lambda kept: float(off[kept].mean()))  # noqa: B023 - called at once

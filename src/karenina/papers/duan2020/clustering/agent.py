@@ -90,7 +90,7 @@ class RewardLearners:
         return self.network(torch.from_numpy(codes).float()).numpy() * self.scale
 
     def keep(self, predictors: list[int]) -> None:
-        """Go on with these alone."""
+        """Keep these predictors alone."""
         for parameter, state in zip(self.optimiser.parameters, self.optimiser.state):
             parameter.data = parameter.data[predictors]
             parameter.grad = None
@@ -184,7 +184,7 @@ def learn(
     group: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Learning:
-    """Let each agent learn until a share `level` of its last `window` episodes succeeded, at most `cap` steps.
+    """Train each agent until a share `level` of its last `window` episodes succeeded, at most `cap` steps.
 
     The first `warmup` actions are random, then a share `explore`; all others are the best of `candidates`. After every
     step the reward predictors make `updates` updates on `batch` of the steps so far. Codes that are not finite raise.
@@ -196,7 +196,7 @@ def learn(
         positive_integer(value, name)
     if not 0 < level <= 1:
         raise ValueError(f"level must be above 0 and at most 1, got {level}")
-    agents = list(range(len(environments)))  # that are stepped still
+    agents = list(range(len(environments)))  # those that still take steps
     for environment in environments:
         environment.reset()
     slots = _see(vision, environments, agents)
@@ -243,7 +243,7 @@ def learn(
 
 
 def _kept(agents: list[int], learning: set[int], group: int, vision: Any, transition: Any, reward: Any) -> list[int]:
-    """Return the agents without those of groups that have learned."""
+    """Return the agents that remain: groups whose members have all learned are left out."""
     groups = [agents[start : start + group] for start in range(0, len(agents), group)]
     staying = [j for j, members in enumerate(groups) if learning & set(members)]
     if len(staying) == len(groups):

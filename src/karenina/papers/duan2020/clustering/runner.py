@@ -235,7 +235,7 @@ def _clock(folder: Path, task: str) -> Iterator[Callable[[], None]]:
 
 
 def seconds(folder: Path) -> dict[str, float]:
-    """Return the core seconds of each kind of task."""
+    """Return the CPU seconds of each kind of task."""
     found: dict[str, float] = {}
     for stage in stages(read_plan(folder)):
         for task in stage:

@@ -71,7 +71,7 @@ class SlotVision:
         self.look, self.cut, self.vae, self.centre, self.scale = look, cut, vae, centre, scale
 
     def keep(self, models: list[int]) -> None:
-        """Go on with these vision models alone."""
+        """Keep these vision models alone."""
         self.vae, self.centre, self.scale = part_of(self.vae, models), self.centre[models], self.scale[models]
 
     @torch.no_grad()
@@ -89,7 +89,7 @@ class SlotTransition:
         self.model = model
 
     def keep(self, models: list[int]) -> None:
-        """Go on with the models of these vision models alone."""
+        """Keep the models of these vision models alone."""
         self.model = part_of(self.model, models)
 
     @torch.no_grad()
@@ -160,7 +160,7 @@ AGENTS = 20
 
 
 class Agents(NamedTuple):
-    """What agents see, expect and hope for."""
+    """What agents see, what they expect of an action, and which reward they predict."""
 
     vision: SlotVision
     transition: SlotTransition
@@ -168,7 +168,7 @@ class Agents(NamedTuple):
 
 
 def teach(study: "ClusteringStudy", names: list[tuple[int, int]]) -> tuple[Learning, Agents]:
-    """Let agents learn, named by (model, initialisation), those of a model being neighbours and equally many."""
+    """Train agents, named by (model, initialisation); those of a model are neighbours and equally many."""
     plan = study.plan
     models = list(dict.fromkeys(model for model, _ in names))
     drawn = [(plan.seed, plan.first + model, i) for model, i in names]
@@ -216,7 +216,7 @@ def play(study: "ClusteringStudy", name: str, vision: Vision, transition: Transi
 
 
 def episodes(study: "ClusteringStudy", rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Play and animate; episodes.json lists them. The learned agents learn once more, as nothing of theirs is kept."""
+    """Write animations of episodes and their list, episodes.json. Agents train again, as nothing of them is kept."""
     plan = study.plan
     found = [play(study, "oracle", OracleVision(plan.side), TrueTransition(), TrueReward())]
     ranked = sorted(rows, key=lambda row: (row["steps"], row["model"]))
