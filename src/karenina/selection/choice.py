@@ -232,6 +232,8 @@ def choose(
     unusable = {i: "no latent is active" for i, count in enumerate(active) if not count}
     shares: dict[int, float] = {}
     by = np.where(np.isfinite(among), among, inside) if scores is None else np.asarray(scores, float)
+    # Agreement with models of other settings is one of the parts of a score; it is not asked for twice.
+    gated = scores is None or len(set(settings)) < len(settings)
     while True:
         agreements = _agreements(settings, active, inside, among, unusable)
         kept = _kept(agreements)
@@ -244,7 +246,7 @@ def choose(
 
         def key(i: int, kept: set[Hashable] = kept, alone: set[int] = alone) -> tuple[bool, bool, bool, bool, float]:
             score = by[i] if math.isfinite(by[i]) else -1.0
-            return not active[i], i in unusable, settings[i] not in kept, i in alone, -score
+            return not active[i], i in unusable, gated and settings[i] not in kept, i in alone, -score
 
         order = sorted(range(len(settings)), key=key)
         # Where a setting may be taken all its models are looked at, so that what is asked first changes nothing.
