@@ -250,7 +250,8 @@ def choose(
 
         order = sorted(range(len(settings)), key=key)
         # Where a setting may be taken all its models are looked at, so that what is asked first changes nothing.
-        asked = [i for i in order if settings[i] in kept] or [i for i in order if i not in unusable][:1]
+        asked = [i for i in order if settings[i] in kept]
+        asked += [i for i in order if i not in unusable and i not in asked][: 1 if not (asked and gated) else 0]
         asked = [i for i in asked if i not in shares and i not in unusable]
         for i in asked:
             shares[i] = explained(i)
