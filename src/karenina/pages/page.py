@@ -31,6 +31,7 @@ from karenina.studies.analyses.scores import ASIDE, WORDS
 from karenina.studies.plan import kind_of
 from karenina.studies.study import TASK
 from karenina.training.run import Run, as_run
+from karenina.training.run import open as open_run
 
 POINTS, FEW_POINTS = 60, 24  # of a learning curve
 MANY = 500  # models, beyond which curves have few points
@@ -122,8 +123,6 @@ def show(
     span: what the traversal pictures move over, the "prior" ([-2, 2]; InfoGAN: [-1, 1]) or the "posterior". seed: which
     images they show. metrics: which to compute (all). data: the path of its data set, if it is your own.
     """
-    from karenina.training import open as open_run
-
     opened = open_run(run)
     folder = Path(out) if out is not None else Path(run) / "report"
     images, _ = data_of(opened, data, data_dir).sample(500, seed)
