@@ -3,7 +3,7 @@
     python benchmarks/strengths.py --out DIR [--data dsprites:side=16] [--seeds 2]   # again: resumes
 
 Wanted are six strengths per method between which something happens: some models disentangle, some do not, and some
-but not all latents are active. The laptop scale of the presets uses what this found (studies/plan/presets.py).
+but not all latents are active. The laptop scale of the presets uses what this found (preset.toml of the papers).
 """
 
 import argparse

@@ -1,8 +1,11 @@
 """The import table of the design: which folder may import which, and who may never load torch."""
 
 import ast
+import importlib
+import inspect
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -113,3 +116,66 @@ def test_the_check_itself_sees_imports(tmp_path):
 def test_import_karenina_is_light():
     code = "import sys, karenina; sys.exit(bool({'numpy', 'torch', 'pandas', 'sklearn'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def modules_in(tree: ast.AST, deep: bool = False) -> list[tuple[str, bool]]:
+    """Each of our modules that code imports, TYPE_CHECKING aside, and whether a function does it."""
+    found = []
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if isinstance(node, ast.Import):
+            found += [(alias.name, deep) for alias in node.names if alias.name.startswith("karenina.")]
+        elif isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "karenina":
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            homes = [name if is_module(name) else str(node.module) for name in names]
+            found += [(name, deep) for name in dict.fromkeys(homes) if name != "karenina"]
+        found += modules_in(node, deep or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return found
+
+
+def is_module(name: str) -> bool:
+    path = PACKAGE.parent / name.replace(".", "/")
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+SOURCES = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def test_the_count_of_modules_sees_every_depth_and_each_module_once():
+    code = "from karenina.data import load, dataset\nif TYPE_CHECKING:\n    from karenina import metrics\n"
+    code += "def f():\n    if True:\n        from karenina import audit, data\nimport karenina\n"
+    expected = [("karenina.data", False), ("karenina.data.dataset", False)]
+    assert modules_in(ast.parse(code)) == [*expected, ("karenina.audit", True), ("karenina.data", True)]
+
+
+def test_no_module_imports_more_than_fourteen_of_ours():
+    counts = {path: len({name for name, _ in modules_in(tree)}) for path, tree in SOURCES.items()}
+    assert {path: n for path, n in counts.items() if n > 14 and path.name != "__init__.py"} == {}
+
+
+def test_few_imports_of_ours_are_inside_functions():
+    """They hide what a module needs. What is left saves the start of a worker, or breaks a circle."""
+    assert sum(deep for tree in SOURCES.values() for _, deep in modules_in(tree)) <= 60
+
+
+def test_no_class_name_is_given_twice():
+    names = [node.name for tree in SOURCES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+def test_a_public_name_is_one_object():
+    found: dict[str, dict[int, str]] = {}
+    for folder in set(MAY_IMPORT) - {"papers"}:
+        package = importlib.import_module(f"karenina.{folder}")
+        for name in getattr(package, "__all__", ()):
+            thing = getattr(package, name)
+            if inspect.isclass(thing) or inspect.isfunction(thing):
+                found.setdefault(name, {})[id(thing)] = folder
+    assert {name: homes for name, homes in found.items() if len(homes) > 1} == {}
+
+
+def test_nothing_but_the_command_line_imports_the_papers():
+    above = {PACKAGE / "papers", PACKAGE / "cli"}
+    found = {path for path, tree in SOURCES.items() for name, _ in modules_in(tree) if "karenina.papers" in name}
+    assert [path for path in found if not above & set(path.parents)] == []

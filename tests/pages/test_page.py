@@ -296,3 +296,10 @@ def test_the_answer_is_three_numbers_beside_their_thresholds(study):
     expected = np.abs(np.triu(pd.DataFrame(active).corr("spearman").to_numpy(), 1)).max()
     assert by_name["independence"].value == pytest.approx(expected)
     assert [one.rank for one in choice.leaders] == list(range(1, 1 + min(5, len(checked))))
+
+
+def test_the_command_of_a_run_says_every_setting_that_is_not_the_default(tmp_path):
+    given = {"latents": 2, "steps": 30, "trace": True, "precision": "tf32", "batch": 8}
+    words = contents_module._train_command(karenina.train("blobs", "vae", **given).config, tmp_path)
+    assert "--steps 30 " in words
+    assert all(f"--set {word} " in words for word in ("latents=2", "trace=true", "precision=tf32", "batch=8"))

@@ -14,7 +14,7 @@ from karenina.data import DataSet
 from karenina.drawing.pictures import animation, mosaic, move_latents, picture, reconstruct
 from karenina.fitting.answer import Fit, first_sentence
 from karenina.fitting.folder import PAGE, read_names
-from karenina.pages.page import fill
+from karenina.pages.template import fill
 from karenina.selection.choice import CARE, FAIR
 from karenina.training.run import Run
 

@@ -16,7 +16,8 @@ from karenina.evaluation.scoring import Data, data_of
 from karenina.pages.choice import better
 from karenina.pages.figures import Section, keep
 from karenina.pages.model import SHOWN, decoder_size, export_decoder, reaches
-from karenina.pages.page import charts_of, render, save, versions
+from karenina.pages.page import charts_of
+from karenina.pages.template import render, save, versions
 from karenina.selection import similarity_matrix
 from karenina.studies.plan import shown
 from karenina.training.run import Run, as_run

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina._active import ACTIVE_KL
+from karenina._settings import SETTINGS
 from karenina.data import DataSet
 from karenina.evaluation.scoring import data_of, evaluate, inputs, load_cached
 from karenina.numerics.resampling import medians
@@ -295,9 +296,9 @@ def _compared(frame: pd.DataFrame, codes: ReadCodes, selection: Selection) -> tu
 
 def _train_command(config: Any, path: Path) -> str:
     """Return the command that trains such a run."""
-    settings = {**config.parameters, "latents": config.latents, "network": config.network, "batch": config.batch}
-    settings |= {"learning_rate": config.learning_rate, "init": config.init, "decoder": config.decoder}
-    settings |= {"reconstruction_weight": config.reconstruction_weight} | ({"trace": "true"} if config.trace else {})
-    words = " ".join(f"--set {shlex.quote(f'{key}={value}')}" for key, value in settings.items())
+    chosen = {name: getattr(config, name) for name in SETTINGS if name != "steps"}
+    chosen = {name: value for name, value in chosen.items() if value != SETTINGS[name].default}
+    options = [f"{key}={'true' if value is True else value}" for key, value in {**config.parameters, **chosen}.items()]
+    words = " ".join(f"--set {shlex.quote(option)}" for option in options)
     start = f"karenina train {shlex.quote(config.data)} {shlex.quote(config.method)} --seed {config.seed}"
     return f"{start} --steps {config.steps} {words} --out {shlex.quote(os.path.relpath(path))}"

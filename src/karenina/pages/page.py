@@ -3,23 +3,17 @@
 The page is written beside a folder `figures` with its tables as CSV and, on request, its figures as PNG and PDF.
 """
 
-import json
 import os
-import platform
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from karenina._files import sweep, write_text
-from karenina._version import __version__
-from karenina.drawing.charts import four_digits, plain_number
+from karenina._files import sweep
+from karenina.drawing.charts import four_digits
 from karenina.drawing.pictures import save_reconstructions, traverse
 from karenina.evaluation.scoring import data_of
 from karenina.metrics.registry import score_name
@@ -27,16 +21,17 @@ from karenina.pages.choice import DataSetChoice, choices
 from karenina.pages.contents import Contents, read
 from karenina.pages.figures import Section, sections
 from karenina.pages.model import details, priority
+from karenina.pages.template import render, save, versions
 from karenina.studies.analyses.scores import ASIDE, WORDS
 from karenina.studies.plan import kind_of
 from karenina.studies.study import TASK
 from karenina.training.run import Run, as_run
+from karenina.training.run import open as open_run
 
 POINTS, FEW_POINTS = 60, 24  # of a learning curve
 MANY = 500  # models, beyond which curves have few points
 TERMS = ("loss", "reconstruction", "kl")
 MEGABYTES = 20.0
-SCRIPTS = ("decoder.js", "charts.js", "latents.js", "table.js", "page.js")
 UNCHECKED = "nothing on this page was checked against true factors"
 Say = Callable[[str], None]
 
@@ -122,8 +117,6 @@ def show(
     span: what the traversal pictures move over, the "prior" ([-2, 2]; InfoGAN: [-1, 1]) or the "posterior". seed: which
     images they show. metrics: which to compute (all). data: the path of its data set, if it is your own.
     """
-    from karenina.training import open as open_run
-
     opened = open_run(run)
     folder = Path(out) if out is not None else Path(run) / "report"
     images, _ = data_of(opened, data, data_dir).sample(500, seed)
@@ -192,13 +185,6 @@ def write(
     return save(out, page)
 
 
-def save(out: Path, page: str) -> Path:
-    """Write a page into a folder and return its path."""
-    path = out / "index.html"
-    write_text(path, page)
-    return path
-
-
 def _fit(make: Callable[[dict[str, Any]], str], shown: dict[str, dict[str, Any]], megabytes: float) -> str:
     """Return the page, with fewer decoders until it is not larger."""
     page = make(shown)
@@ -210,44 +196,6 @@ def _fit(make: Callable[[dict[str, Any]], str], shown: dict[str, dict[str, Any]]
             shown[run] = {**shown[run], "decoder": None}
         page = make(shown)
     return page
-
-
-def render(values: dict[str, Any]) -> str:
-    """Return the page with these values; `data` is what its scripts read."""
-    assets = files("karenina.pages") / "assets"
-    scripts = [assets / name for name in SCRIPTS]
-    return fill(assets / "page.html.j2", {**EMPTY, **values}, [assets / "page.css"], scripts)
-
-
-def fill(template: Traversable, values: dict[str, Any], styles: list[Traversable], scripts: list[Traversable]) -> str:
-    """Return a template with these values and in it its styles and scripts, and `data`, which these read, as JSON."""
-    import jinja2
-
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["number"] = lambda value: "–" if value is None else plain_number(value)
-    css = "".join(part.read_text(encoding="utf-8") for part in styles)
-    script = "\n".join(part.read_text(encoding="utf-8") for part in scripts)
-    # In a script element only "</" and "<!" mean anything, and JSON can spell "<" otherwise.
-    data = json.dumps(values["data"], allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    text = environment.from_string(template.read_text(encoding="utf-8"))
-    return text.render({**values, "data": data, "css": css, "script": script, "version": __version__})
-
-
-EMPTY: dict[str, Any] = {
-    "notes": (),
-    "choices": (),
-    "has_models": False,
-    "several": False,
-    "models_heading": "",
-    "models_sentence": "",
-    "has_comparison": False,
-    "comparison": {},
-    "figure_sections": (),
-    "how": (),
-    "commands": (),
-    "plan": "",
-    "problems": (),
-}
 
 
 def _page(
@@ -459,14 +407,3 @@ def _how(contents: Contents) -> list[str]:
             "all else, bootstrap percentiles."
         )
     return [*texts, " ".join(words)]
-
-
-def versions() -> list[tuple[str, str]]:
-    """Return the versions of what made a page."""
-    found = [("karenina", __version__), ("python", platform.python_version())]
-    for name in ("torch", "numpy", "scipy", "scikit-learn", "pandas"):
-        try:
-            found.append((name, version(name)))
-        except PackageNotFoundError:
-            continue
-    return found

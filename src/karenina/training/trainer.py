@@ -21,7 +21,7 @@ from torch import nn
 from karenina._files import held, leftovers, make_folder, sweep
 from karenina._notebook import bar, in_notebook
 from karenina._process import stops_wait
-from karenina._settings import integer, number, shown, split_settings, with_settings
+from karenina._settings import SETTINGS, integer, number, shown, split_settings, with_settings
 from karenina.data import DataSet, TableDataSet, load
 from karenina.models import fast
 from karenina.models.networks import Made, OwnNetworks, own_networks
@@ -83,8 +83,8 @@ class Member:
             (id(one), *((name, c.parameters[name]) for name in sorted(one.defaults()))) for one in self.method.beside
         )
         from_pairs = (id(self.method.share), *((name, c.parameters[name]) for name in sorted(self.method.parameters)))
-        numbers = (c.network, c.latents, c.batch, c.steps, c.learning_rate, c.decoder, c.reconstruction_weight, c.trace)
-        return (c.data, c.images, c.image_shape, c.precision, *numbers, beside, from_pairs, self.method.network)
+        settings = (getattr(c, name) for name in SETTINGS if name != "init")
+        return (c.data, c.images, c.image_shape, *settings, beside, from_pairs, self.method.network)
 
 
 @with_settings()

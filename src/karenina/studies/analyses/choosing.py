@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from karenina.drawing.charts import Chart, Panel, Series, columns_of, plain_number
+from karenina.evaluation.criteria import OF_ONE_MODEL
 from karenina.numerics.arrays import Floats
 from karenina.numerics.resampling import INTERVAL, LEVELS, RESAMPLES, jackknife, share_bounds
 from karenina.studies.analyses.scores import need, preferred, short, wide_table
@@ -56,7 +57,7 @@ def selectors(frame: pd.DataFrame, resamples: int = RESAMPLES, seed: int = 0) ->
 
 def direction(selector: str) -> int:
     """Return 1 for a label-free score that is better when large, -1 for one that is better when small."""
-    return -1 if selector.startswith(_SMALL) else 1
+    return -1 if selector.startswith(_SMALL) or f"-{selector}" in OF_ONE_MODEL.values() else 1
 
 
 def choose(selector: Floats, score: Floats) -> Floats:

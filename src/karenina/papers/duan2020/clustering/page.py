@@ -8,7 +8,8 @@ import numpy as np
 
 from karenina._files import atomic, read_json, sweep
 from karenina.pages.figures import Section, Shown, keep
-from karenina.pages.page import charts_of, render, save, versions
+from karenina.pages.page import charts_of
+from karenina.pages.template import render, save, versions
 from karenina.papers.duan2020.clustering.plan import read_plan
 from karenina.papers.duan2020.clustering.results import (
     SCORES,
