@@ -12,8 +12,7 @@ import argparse
 import numpy as np
 from pages import markdown, write_part
 
-import karenina
-from karenina.selection.choice import FAIR, NO_TRUST, choose
+from karenina.selection.choice import FAIR, NO_TRUST, choose_from_codes
 
 LATENTS, SEEDS, SETTINGS = (2, 3, 5, 10), (2, 3, 4, 5), (1, 5, 8)
 ROWS, NOISE = 500, 0.1
@@ -25,7 +24,7 @@ def rotation(size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def level(latents: int, seeds: int, settings: int, rng: np.random.Generator, *, shared: bool) -> str:
-    """Return the verdict on one planted population. Who agrees with other settings changes nothing in it."""
+    """Return the verdict on one planted population."""
     white = np.linalg.qr(rng.normal(size=(ROWS, latents)))[0] * np.sqrt(ROWS)
     names = [setting for setting in range(settings) for _ in range(seeds)]
     codes = []
@@ -33,8 +32,7 @@ def level(latents: int, seeds: int, settings: int, rng: np.random.Generator, *, 
         turn = np.eye(latents)[rng.permutation(latents)] * rng.choice([-1, 1], latents)
         noise = NOISE * shared * rng.normal(size=(ROWS, latents))
         codes.append(white @ (turn if shared else rotation(latents, rng)) + noise)
-    within = karenina.udr(codes, np.ones((len(codes), latents)), names).scores
-    return choose(names, [latents] * len(names), within, within, lambda i: 0.9).judge("", 10_000, 10_000).level
+    return choose_from_codes(codes, None, names, lambda i: 0.9).judge("", 10_000, 10_000).level
 
 
 def table(trials: int, *, shared: bool) -> str:
