@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from pages import markdown, write_part
+from pages import DOCS, markdown, write_part
 from scipy.ndimage import map_coordinates
 from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
@@ -97,9 +97,10 @@ class Models:
         self.seeds = [seed for _, seed, *_ in about]
         self.runs = [run for _, _, run, _ in about]
         whole = [{row[0]: row[4] for row in reversed(rows) if row[3] == ""} for *_, rows in about]
-        self.scores = np.array([[one[name] for name in METRICS] for one in whole])
+        # A metric has no value where no latent varies: nothing is separated.
+        self.scores = np.nan_to_num(np.array([[one[name] for name in METRICS] for one in whole], float))
         free = [row[0] for row in about[0][3] if row[1] == "label-free"]
-        self.free = {name: np.array([one[name] for one in whole]) for name in free}
+        self.free = {name: np.array([one[name] for one in whole], float) for name in free}
         self.codes = [np.load(run / "codes.npy") for run in self.runs]
         self.kl = [np.load(run / "kl.npy") for run in self.runs]
         self.active = [kl > KL for kl in self.kl]
@@ -267,6 +268,7 @@ def main() -> None:
     else:
         files = {name: given.folder / f"{name}.json" for name in sets}
         found = {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
+        (DOCS / "results" / "consensus.json").write_text(json.dumps(found, indent=1) + "\n")
         write_part("results/consensus.md", "benchmarks/consensus.py", page(found))
 
 
