@@ -247,7 +247,7 @@ def table() -> str:
         slow, b = seconds(theirs)
         difference = np.abs(np.asarray(a, float) - np.asarray(b, float)).max()
         times = f"{milliseconds(fast)} | {library} | {milliseconds(slow)} | {slow / fast:.1f}"
-        lines.append(f"| {what} | {times} | {difference:.1g} | {reason} |")
+        lines.append(f"| {what} | {times} | {f'{difference:.1g}' if np.isfinite(difference) else '-'} | {reason} |")
         print(lines[-1], flush=True)
     return "\n".join(lines)
 
