@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import karenina
+from karenina._settings import SETTINGS
 from karenina.models.networks import build
 from karenina.pages.compare import compare
 from karenina.pages.model import export_decoder
@@ -196,7 +197,9 @@ def test_the_decoder_in_the_page_draws_what_torch_draws(browser, page, network, 
     model = build(network, shape, 6)
     for parameter in model.decoder.parameters():
         parameter.data *= 3  # pictures with contrast
-    config = Config("x", "", shape, "vae", {}, 0, 1, network, 6, 64, 1e-4, kind, 1.0, False)
+    chosen = {name: setting.default for name, setting in SETTINGS.items()}
+    chosen |= {"network": network, "latents": 6, "decoder": kind, "learning_rate": 1e-4, "reconstruction_weight": 1.0}
+    config = Config(data="x", images="", image_shape=shape, method="vae", parameters={}, seed=0, **chosen)
     run = Run(config, model)
     codes = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
     browser.get("about:blank")
