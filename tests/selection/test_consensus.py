@@ -183,6 +183,8 @@ def test_dead_latents_and_dead_models_have_no_part_in_it(models):
     with_dead = consensus([*models, dead], [*np.ones((8, 4)), np.zeros(3)])
     np.testing.assert_allclose(with_dead.matched[:8], consensus(models).matched, atol=1e-6)
     assert np.isnan(with_dead.scores[8])
+    alone = consensus([models[0], dead], [np.ones(4), np.zeros(3)])
+    assert (alone.matched[0], len(alone.density)) == (0, 1)  # nobody else has its factors
     nothing = consensus([dead, dead])
     assert np.isnan(nothing.scores).all()
     with pytest.raises(ValueError, match="no model has an active latent"):

@@ -148,8 +148,8 @@ def consensus_of_active(
     starts = np.flatnonzero(np.r_[True, np.diff(owners) > 0])
     ends = np.r_[starts[1:], len(owners)]
     closest = np.stack([a + alike[picked, a:b].argmax(axis=1) for a, b in zip(starts, ends)], axis=1)
-    weight = alike[picked[:, None], closest] ** SHARPNESS
-    scored = np.abs(components[np.unique(closest)] @ _ranked(raw).T)
+    weight = alike[picked[:, None], closest].astype(float) ** SHARPNESS
+    scored = np.abs(components[np.unique(closest)] @ _ranked(raw).T).astype(float)
     row = np.searchsorted(np.unique(closest), closest)
     whole = np.stack([weight[k] @ scored[row[k]] for k in range(len(picked))])
 
@@ -166,7 +166,7 @@ def consensus_of_active(
             i = place[model]
             found = found - weight[:, i, None] * scored[row[:, i]][:, mine]
             total = total - weight[:, i]
-        found = found / np.maximum(total, 1e-12)[:, None]
+        found = np.divide(found, total[:, None], out=np.zeros_like(found), where=total[:, None] > 0)
         factor, latent = linear_sum_assignment(-found * share[:, None])
         matched[model] = (found[factor, latent] * share[factor]).sum()
         latents[model, factor] = np.flatnonzero(active[model])[latent]
@@ -194,7 +194,7 @@ def _factors(alike: NDArray[np.float32], owners: Ints) -> tuple[Ints, Floats]:
     found: list[float] = []
     while len(picked) < MOST_FACTORS:
         one = int(np.argmax(density * left))
-        if picked and density[one] * left[one] < LEAST_DENSITY * found[0]:
+        if picked and density[one] * left[one] <= LEAST_DENSITY * found[0]:
             break
         picked.append(one)
         found.append(float(density[one] * left[one]))

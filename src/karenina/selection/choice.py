@@ -85,6 +85,7 @@ class Choice:
     -> why it cannot be taken. order: models from best to worst. consensus: the parts of the scores, if they come of it.
     replication: for each active latent of the first model, the median over the models that it is compared with of its
     highest absolute rank correlation with a latent of theirs; these are the other seeds of its setting, or all others.
+    partners: how many.
     """
 
     settings: Sequence[Hashable]
@@ -98,6 +99,7 @@ class Choice:
     order: list[int]
     consensus: Consensus | None = None
     replication: Floats | None = None
+    partners: int = 0
 
     @property
     def best(self) -> int | None:
@@ -115,9 +117,7 @@ class Choice:
         """Return how many active latents of the first model are found again, more than chance explains in 99 %."""
         if self.replication is None or not len(self.replication):
             return None
-        alone = len({*self.settings}) == len(self.settings)
-        partners = (len(self.settings) if alone else list(self.settings).count(self.settings[self.order[0]])) - 1
-        return int((self.replication > chance_of_latent(len(self.replication), max(partners, 1))).sum())
+        return int((self.replication > chance_of_latent(len(self.replication), self.partners)).sum())
 
     @property
     def diagnosis(self) -> str:
@@ -321,7 +321,7 @@ def choose_from_codes(
     partners = [i for i, one in enumerate(settings) if i != first and (not seeds or one == settings[first])]
     matches = [match_latents(codes[first][:, actives[first]], codes[i][:, actives[i]]) for i in partners]
     replication = np.median(matches, axis=0) if matches else None
-    return replace(chosen, consensus=found, replication=replication)
+    return replace(chosen, consensus=found, replication=replication, partners=len(matches))
 
 
 def headline(label: str, active: int, latents: int, udr: float | None, limit: float | None, models: int) -> str:
