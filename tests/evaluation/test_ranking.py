@@ -323,3 +323,8 @@ def test_rank_and_the_report_choose_the_same_run_and_say_the_same_of_it(runs, tm
     page = choices(read(runs))[0]
     assert ranking.best.path.name in (page.best, Path(page.best).name)
     assert ranking.choice.judge("").level == page.level
+
+
+def test_one_run_is_not_compared(runs):
+    with pytest.raises(ValueError, match="give at least 2; got 1"):
+        rank(runs[:1], rows=300)

@@ -191,6 +191,8 @@ def rank(
     pairs: tuple[tuple[str, str, NDArray[np.float64]], ...] = ()
     choice: Choice | None = None
     if by == "consensus":
+        if len(opened) < 2:
+            raise ValueError(f"models are compared with one another: give at least 2; got {len(opened)}")
         images = inputs(found_data, rows, seed)[0]
         choice = choose_from_codes(
             [e.codes for e in evaluations],
